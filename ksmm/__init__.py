@@ -1,0 +1,35 @@
+"""Multiplication with Kronecker-sparse matrices: supports I_a ⊗ 1_{b×c} ⊗ I_d, and chains of them."""
+
+from ksmm.catalogue import (
+    block_butterfly,
+    deformable_butterfly,
+    dense,
+    kaleidoscope,
+    low_rank,
+    monarch,
+    square_dyadic,
+)
+from ksmm.implementations import implementations
+from ksmm.pattern_lists import benchmark_patterns, energy_patterns
+from ksmm.patterns import Chain, Pattern
+from ksmm.problem import DTYPES, LAYOUTS, Problem
+from ksmm.version import __version__
+
+__all__ = [
+    "DTYPES",
+    "LAYOUTS",
+    "Chain",
+    "Pattern",
+    "Problem",
+    "__version__",
+    "benchmark_patterns",
+    "block_butterfly",
+    "deformable_butterfly",
+    "dense",
+    "energy_patterns",
+    "implementations",
+    "kaleidoscope",
+    "low_rank",
+    "monarch",
+    "square_dyadic",
+]

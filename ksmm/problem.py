@@ -1,0 +1,81 @@
+"""A problem: what one number is measured on (pattern × batch size × dtype × layout, on a kind of device)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from ksmm.patterns import Pattern
+
+LAYOUTS = ("batch_first", "batch_last")
+"""batch_first: X is B × N; batch_last: X is N × B (Section 2.2)."""
+
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+def check_layout(layout: str) -> str:
+    """Returns the layout.
+
+    Raises:
+        ValueError: it is not one of LAYOUTS.
+    """
+    if layout not in LAYOUTS:
+        raise ValueError(f"unknown layout {layout!r}; choose one of {', '.join(LAYOUTS)}")
+    return layout
+
+
+def parse_dtype(name: str) -> torch.dtype:
+    """The torch dtype of a name such as "float32".
+
+    Raises:
+        ValueError: it is not one of DTYPES.
+    """
+    if name not in DTYPES:
+        raise ValueError(f"unknown dtype {name!r}; choose one of {', '.join(DTYPES)}")
+    return DTYPES[name]
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """The name of a dtype: "float32" for torch.float32."""
+    return str(dtype).removeprefix("torch.")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One multiplication Y = X Kᵀ: pattern, batch size, dtype, layout and kind of device ("cpu", "cuda")."""
+
+    pattern: Pattern
+    batch_size: int
+    dtype: torch.dtype
+    layout: str
+    device_type: str = "cpu"
+
+    def __post_init__(self) -> None:
+        check_layout(self.layout)
+        if self.batch_size < 0:
+            raise ValueError(f"batch size is {self.batch_size}; it must be at least 0")
+
+    @property
+    def input_shape(self) -> tuple[int, int]:
+        """Shape of X as stored: (B, a·c·d) in batch_first, (a·c·d, B) in batch_last."""
+        return self._stored(self.pattern.columns)
+
+    @property
+    def output_shape(self) -> tuple[int, int]:
+        """Shape of Y as stored: (B, a·b·d) in batch_first, (a·b·d, B) in batch_last."""
+        return self._stored(self.pattern.rows)
+
+    def _stored(self, features: int) -> tuple[int, int]:
+        return (self.batch_size, features) if self.layout == "batch_first" else (features, self.batch_size)
+
+    @property
+    def operations(self) -> int:
+        """2·B·abcd floating-point operations."""
+        return 2 * self.batch_size * self.pattern.nnz
+
+    @property
+    def bytes_moved(self) -> int:
+        """Bytes that cross device memory at least: X and the weights read once, Y written once."""
+        elements = self.batch_size * (self.pattern.rows + self.pattern.columns) + self.pattern.nnz
+        return elements * self.dtype.itemsize
