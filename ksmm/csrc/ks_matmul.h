@@ -1,0 +1,47 @@
+// The multiplication by one Kronecker-sparse factor, as the CPU and the CUDA sources see it: no PyTorch.
+//
+//   Y[n, i, r, j] = sum over k of X[n, i, k, j] * W[i, r, k, j]        (Algorithm 2 of the paper, as one sum)
+//
+// with 0 <= n < batch, i < a, r < b, k < c, j < d. Sums are accumulated in float32 whatever the dtype.
+#pragma once
+
+#include <cstdint>
+
+namespace ksmm {
+
+enum class Dtype : int { float32 = 0, float16 = 1, bfloat16 = 2 };
+
+// X and Y are indexed [n][i][r or k][j] in batch_first and [i][r or k][j][n] in batch_last.
+enum class Layout : int { batch_first = 0, batch_last = 1 };
+
+struct Problem {
+  int64_t a, b, c, d;
+  int64_t batch;
+  Dtype dtype;  // of X, W and Y
+  Layout layout;
+};
+
+struct Operands {
+  // a*c*d features by batch; the inner dimension (features in batch_first, batch in batch_last) is contiguous, and
+  // x_stride elements separate two indices of the outer one. Any element-aligned address.
+  const void* x;
+  int64_t x_stride;
+  // Any strides, in elements, of the dimensions a, b, c, d.
+  const void* weight;
+  int64_t weight_strides[4];
+  // a*b*d features by batch, contiguous; every element is written.
+  void* y;
+};
+
+// Runs on the calling thread and on `parallel_for`'s.
+//
+// parallel_for(count, body, context) calls body(begin, end, context) on disjoint ranges that cover [0, count).
+using Body = void (*)(int64_t begin, int64_t end, void* context);
+using ParallelFor = void (*)(int64_t count, Body body, void* context);
+void multiply_cpu(const Problem& problem, const Operands& operands, ParallelFor parallel_for);
+
+// Enqueues on `stream` (a cudaStream_t) of the current device and returns without waiting.
+// Returns the cudaError_t of the launch, 0 on success.
+int multiply_cuda(const Problem& problem, const Operands& operands, void* stream);
+
+}  // namespace ksmm
