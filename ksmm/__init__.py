@@ -9,7 +9,9 @@ from ksmm.catalogue import (
     monarch,
     square_dyadic,
 )
+from ksmm.functional import ks_matmul
 from ksmm.implementations import implementations
+from ksmm.linear import KSLinear
 from ksmm.pattern_lists import benchmark_patterns, energy_patterns
 from ksmm.patterns import Chain, Pattern
 from ksmm.problem import DTYPES, LAYOUTS, Problem
@@ -19,6 +21,7 @@ __all__ = [
     "DTYPES",
     "LAYOUTS",
     "Chain",
+    "KSLinear",
     "Pattern",
     "Problem",
     "__version__",
@@ -29,6 +32,7 @@ __all__ = [
     "energy_patterns",
     "implementations",
     "kaleidoscope",
+    "ks_matmul",
     "low_rank",
     "monarch",
     "square_dyadic",

@@ -8,20 +8,23 @@ from ksmm.patterns import Pattern
 
 
 def perfect_shuffle(p: int, q: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
-    """P_{p,q}, Equation (3): the rows R_0, …, R_{q-1} of the identity of size pq, R_i = {i + qj : 0 ≤ j < p}.
+    """P_{p,q}, the (p, q) perfect shuffle of appendix C: Lemma C.1 and Equation (1) hold as they are printed.
+
+    Column i·p + j is the unit vector of index i + q·j (0 ≤ i < q, 0 ≤ j < p), so that P_{p,q}ᵀ x gathers every q-th
+    entry of x. Equation (3) prints these unit vectors as rows; with that matrix, which is the transposed one, Lemma
+    C.1 fails for b, d > 1 (it would need P_{b,d} (1_{b×c} ⊗ I_d) P_{c,d}ᵀ), so the transposition here is deliberate.
 
     Returns:
         A permutation matrix of shape (p·q, p·q).
     """
     order = torch.arange(p * q).view(p, q).T.reshape(-1)
-    return torch.eye(p * q, dtype=dtype)[order]
+    return torch.eye(p * q, dtype=dtype)[:, order]
 
 
 def permutations(pattern: Pattern, dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, torch.Tensor]:
     """(P, Q) of Equation (1), such that S_(a,b,c,d) = P S_(ad,b,c,1) Q.
 
     P is I_a ⊗ P_{b,d}, of shape (a·b·d, a·b·d), and Q is (I_a ⊗ P_{c,d})ᵀ, of shape (a·c·d, a·c·d).
-    Lemma C.1 fixes the convention: P_{b,d}ᵀ (1_{b×c} ⊗ I_d) P_{c,d} = I_d ⊗ 1_{b×c}.
     """
     identity = torch.eye(pattern.a, dtype=dtype)
     left = torch.kron(identity, perfect_shuffle(pattern.b, pattern.d, dtype))

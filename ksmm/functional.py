@@ -1,0 +1,185 @@
+"""`ks_matmul`: one Kronecker-sparse multiplication, by whichever implementation, with its gradients."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from ksmm.implementations import PREFERENCE, Packed, get_implementation
+from ksmm.patterns import Pattern
+from ksmm.problem import Problem, check_layout, dtype_name
+from ksmm.reference import pattern_of
+
+
+def ks_matmul(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    layout: str = "batch_first",
+    implementation: str = "auto",
+) -> torch.Tensor:
+    """Y = X Kᵀ for the Kronecker-sparse matrix K of a canonical weight (Algorithm 2 of the paper).
+
+    Differentiable in x and weight with every implementation. Under autocast both are cast as for nn.Linear.
+
+    >>> x, weight = torch.randn(10, 96), torch.randn(1, 192, 48, 2)
+    >>> ks_matmul(x, weight).shape
+    torch.Size([10, 384])
+
+    Args:
+        x: shape (..., a·c·d) in batch_first, (a·c·d, ...) in batch_last.
+        weight: shape (a, b, c, d), of the dtype and device of x.
+        layout: "batch_first" or "batch_last".
+        implementation: a name from `ksmm.implementations()`, or "auto" for the first of
+            `ksmm.implementations.PREFERENCE` that supports the problem.
+
+    Returns:
+        Shape (..., a·b·d) in batch_first, (a·b·d, ...) in batch_last; dtype and device of x (after autocast).
+
+    Raises:
+        ValueError: unknown layout or implementation; shapes, dtypes or devices that do not fit; a problem that the
+            implementation does not support (the message says why).
+    """
+    check_layout(layout)
+    x, weight = autocast_operands(x, weight)
+    _check_operands(x, weight, layout)
+    name = choose(tuple(weight.shape), x.dtype, layout, x.device.type, implementation)
+    rows = flatten_batch(x, layout)
+    if get_implementation(name).differentiable:
+        y = _multiply(name, rows, weight, layout)
+    else:
+        y = _opaque_matmul(rows, weight, layout, name)
+    return restore_batch(y, x, layout)
+
+
+@torch.compiler.assume_constant_result
+def choose(
+    weight_shape: tuple[int, int, int, int], dtype: torch.dtype, layout: str, device_type: str, implementation: str
+) -> str:
+    """The name of the implementation that multiplies; resolves "auto".
+
+    It depends on no tensor, so torch.compile evaluates it once; hence the shape (a, b, c, d) instead of a Pattern,
+    which the compiler cannot hand over.
+
+    Raises:
+        ValueError: there is no such implementation, or it does not support the problem.
+    """
+    pattern = Pattern(*weight_shape)
+    problem = Problem(pattern, 1, dtype, layout, device_type)
+    if implementation == "auto":
+        return next(name for name in PREFERENCE if get_implementation(name).supports(problem) is None)
+    reason = get_implementation(implementation).supports(problem)
+    if reason is not None:
+        raise ValueError(
+            f"implementation {implementation!r} cannot multiply pattern {pattern} in {layout}, {dtype_name(dtype)}, "
+            f"on {device_type}: {reason}; choose another one, or auto"
+        )
+    return implementation
+
+
+def autocast_operands(x: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Both operands in the autocast dtype where autocast is enabled; float64 is left alone, as PyTorch does."""
+    device_type = x.device.type
+    if not torch.is_autocast_enabled(device_type) or x.dtype == torch.float64:
+        return x, weight
+    dtype = torch.get_autocast_dtype(device_type)
+    return x.to(dtype), weight.to(dtype)
+
+
+def flatten_batch(x: torch.Tensor, layout: str) -> torch.Tensor:
+    """X as a matrix: (B, features) in batch_first, (features, B) in batch_last."""
+    if layout == "batch_first":
+        return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    return x.reshape(x.shape[0], math.prod(x.shape[1:]))
+
+
+def restore_batch(y: torch.Tensor, x: torch.Tensor, layout: str) -> torch.Tensor:
+    """Y with the batch dimensions that x had."""
+    if layout == "batch_first":
+        return y.reshape(*x.shape[:-1], y.shape[-1])
+    return y.reshape(y.shape[0], *x.shape[1:])
+
+
+def weight_gradient(
+    x: torch.Tensor, y_gradient: torch.Tensor, layout: str, weight_shape: tuple[int, int, int, int]
+) -> torch.Tensor:
+    """Σ_n ∂Y[n, i, r, j] X[n, i, k, j], as batched matrix products.
+
+    Args:
+        x: shape (B, a·c·d) or (a·c·d, B).
+        y_gradient: shape (B, a·b·d) or (a·b·d, B).
+        layout: of x and y_gradient.
+        weight_shape: (a, b, c, d).
+
+    Returns:
+        Shape (a, b, c, d).
+    """
+    a, b, c, d = weight_shape
+    if layout == "batch_first":
+        batch = x.shape[0]
+        return torch.einsum("nirj,nikj->irkj", y_gradient.reshape(batch, a, b, d), x.reshape(batch, a, c, d))
+    batch = x.shape[1]
+    return torch.einsum("irjn,ikjn->irkj", y_gradient.reshape(a, b, d, batch), x.reshape(a, c, d, batch))
+
+
+@torch.library.custom_op("ksmm::opaque_matmul", mutates_args=())
+def _opaque_matmul(x: torch.Tensor, weight: torch.Tensor, layout: str, implementation: str) -> torch.Tensor:
+    """The product by an implementation that autograd and torch.compile cannot trace, as one operator."""
+    return _multiply(implementation, x, weight, layout)
+
+
+@_opaque_matmul.register_fake
+def _(x: torch.Tensor, weight: torch.Tensor, layout: str, implementation: str) -> torch.Tensor:
+    a, b, _, d = weight.shape
+    rows = a * b * d
+    return x.new_empty((x.shape[0], rows) if layout == "batch_first" else (rows, x.shape[1]))
+
+
+def _save_operands(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
+    x, weight, ctx.layout, ctx.implementation = inputs
+    ctx.save_for_backward(x, weight)
+
+
+def _gradients(ctx: Any, y_gradient: torch.Tensor) -> tuple:
+    x, weight = ctx.saved_tensors
+    of_x = of_weight = None
+    if ctx.needs_input_grad[0]:  # Kᵀ is the factor with b and c exchanged.
+        of_x = ks_matmul(y_gradient, weight.transpose(1, 2), ctx.layout, ctx.implementation)
+    if ctx.needs_input_grad[1]:
+        of_weight = weight_gradient(x, y_gradient, ctx.layout, tuple(weight.shape))
+    return of_x, of_weight, None, None
+
+
+_opaque_matmul.register_autograd(_gradients, setup_context=_save_operands)
+
+
+def _multiply(name: str, x: torch.Tensor, weight: torch.Tensor, layout: str) -> torch.Tensor:
+    implementation = get_implementation(name)
+    return multiply_packed(name, implementation.pack(weight, layout), x)
+
+
+def multiply_packed(name: str, packed: Packed, x: torch.Tensor) -> torch.Tensor:
+    """One product with packed weights; an empty batch needs none, and not every library routine takes one."""
+    if x.numel() == 0:
+        rows = packed.pattern.rows
+        return x.new_zeros((0, rows) if packed.layout == "batch_first" else (rows, 0))
+    return get_implementation(name).matmul(packed, x)
+
+
+def _check_operands(x: torch.Tensor, weight: torch.Tensor, layout: str) -> None:
+    pattern = pattern_of(weight)
+    position = -1 if layout == "batch_first" else 0
+    wanted = f"(..., {pattern.columns})" if layout == "batch_first" else f"({pattern.columns}, ...)"
+    if x.dim() == 0 or x.shape[position] != pattern.columns:
+        raise ValueError(
+            f"x has shape {tuple(x.shape)}; pattern {pattern} in {layout} takes {wanted}, as a·c·d = {pattern.columns}"
+        )
+    if not x.is_floating_point():
+        raise ValueError(f"x has dtype {dtype_name(x.dtype)}; a floating-point dtype is needed")
+    if x.dtype != weight.dtype:
+        raise ValueError(
+            f"x has dtype {dtype_name(x.dtype)} and weight {dtype_name(weight.dtype)}; convert one of them with .to()"
+        )
+    if x.device != weight.device:
+        raise ValueError(f"x is on {x.device} and weight on {weight.device}; move one of them with .to()")

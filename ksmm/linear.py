@@ -1,0 +1,166 @@
+"""`KSLinear`: a product of Kronecker-sparse factors in the place of a dense linear layer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import nn
+
+from ksmm.functional import choose, flatten_batch, ks_matmul, multiply_packed, restore_batch
+from ksmm.implementations import Packed, get_implementation
+from ksmm.patterns import Chain, Pattern
+from ksmm.problem import check_layout
+from ksmm.reference import to_dense
+
+
+class KSLinear(nn.Module):
+    """y = K_1 … K_L x + bias, with Kronecker-sparse factors K_l; a drop-in for nn.Linear.
+
+    >>> layer = KSLinear([(1, 192, 48, 2), (2, 48, 192, 1)])
+    >>> layer(torch.randn(8, 196, 384)).shape
+    torch.Size([8, 196, 384])
+
+    The state is the same for every implementation and layout: `factors.0` … `factors.{L-1}`, canonical weights of
+    shape (a, b, c, d) in the chain's order, and `bias` of shape (out_features,).
+
+    Args:
+        chain: the patterns of the factors, in the paper's order W = K_1 … K_L; a Chain, or patterns or tuples.
+        bias: whether a bias is added.
+        layout: "batch_first" takes x of shape (..., in_features) and returns (..., out_features);
+            "batch_last" takes (in_features, ...) and returns (out_features, ...).
+        implementation: a name from `ksmm.implementations()`, or "auto".
+        device: of the parameters.
+        dtype: of the parameters.
+
+    Raises:
+        ValueError: factors that do not chain, an unknown layout or implementation.
+    """
+
+    def __init__(
+        self,
+        chain: Chain | Iterable[Pattern | tuple[int, int, int, int]],
+        bias: bool = True,
+        layout: str = "batch_first",
+        implementation: str = "auto",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.chain = chain if isinstance(chain, Chain) else Chain(chain)
+        self.layout = check_layout(layout)
+        if implementation != "auto":
+            get_implementation(implementation)  # names the choices if there is none
+        self.implementation = implementation
+        self.out_features, self.in_features = self.chain.shape
+        self.factors = nn.ParameterList(
+            nn.Parameter(torch.empty(pattern.weight_shape, device=device, dtype=dtype)) for pattern in self.chain
+        )
+        if bias:
+            self.bias = nn.Parameter(torch.empty(self.out_features, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self._frozen: list[tuple[str, Packed]] = []
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws the weights of each factor uniformly from ±1/√c (appendix B.1), the bias from ±1/√c of K_1.
+
+        For the dense pattern (1, M, N, 1) both are what nn.Linear draws.
+        """
+        self.unfreeze()
+        for pattern, weight in zip(self.chain, self.factors, strict=True):
+            bound = 1 / math.sqrt(pattern.c)
+            nn.init.uniform_(weight, -bound, bound)
+        if self.bias is not None:
+            bound = 1 / math.sqrt(self.chain[0].c)
+            nn.init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Applies K_L first, K_1 last, then adds the bias.
+
+        Args:
+            x: shape (..., in_features) in batch_first, (in_features, ...) in batch_last.
+
+        Returns:
+            Shape (..., out_features), or (out_features, ...).
+        """
+        y = self._multiply_frozen(x) if self._uses_frozen(x) else self._multiply(x)
+        if self.bias is None:
+            return y
+        bias = self.bias.to(y.dtype)  # differs only under autocast
+        return y + (bias if self.layout == "batch_first" else bias.view(-1, *[1] * (y.dim() - 1)))
+
+    def _multiply(self, x: torch.Tensor) -> torch.Tensor:
+        for weight in reversed(self.factors):
+            x = ks_matmul(x, weight, self.layout, self.implementation)
+        return x
+
+    def _multiply_frozen(self, x: torch.Tensor) -> torch.Tensor:
+        y = flatten_batch(x, self.layout)
+        for name, packed in reversed(self._frozen):
+            y = multiply_packed(name, packed, y)
+        return restore_batch(y, x, self.layout)
+
+    def _uses_frozen(self, x: torch.Tensor) -> bool:
+        return (
+            bool(self._frozen)
+            and not torch.is_grad_enabled()
+            and not torch.is_autocast_enabled(x.device.type)
+            and x.dim() > 0
+            and x.shape[-1 if self.layout == "batch_first" else 0] == self.in_features
+            and x.dtype == self.factors[0].dtype
+            and x.device == self.factors[0].device
+        )
+
+    def freeze(self) -> KSLinear:
+        """Packs the weights once, for inference, instead of at each call; returns the layer.
+
+        Calls under torch.no_grad() or torch.inference_mode() then use the packed weights. Freeze again after changing
+        a weight in place; train(), load_state_dict(), .to() and reset_parameters() end the freezing by themselves.
+        """
+        frozen = []
+        with torch.no_grad():
+            for pattern, weight in zip(self.chain, self.factors, strict=True):
+                name = choose(pattern.weight_shape, weight.dtype, self.layout, weight.device.type, self.implementation)
+                frozen.append((name, get_implementation(name).pack(weight, self.layout)))
+        self._frozen = frozen
+        return self
+
+    def unfreeze(self) -> KSLinear:
+        """Drops the packed weights; returns the layer."""
+        self._frozen = []
+        return self
+
+    def to_dense(self) -> torch.Tensor:
+        """The matrix W = K_1 … K_L, of shape (out_features, in_features), like nn.Linear's weight; differentiable."""
+        matrix = to_dense(self.factors[0])
+        for weight in self.factors[1:]:
+            matrix = matrix @ to_dense(weight)
+        return matrix
+
+    def extra_repr(self) -> str:
+        """What print(layer) says."""
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, chain={self.chain}, "
+            f"bias={self.bias is not None}, layout={self.layout}, implementation={self.implementation}"
+        )
+
+    def train(self, mode: bool = True) -> KSLinear:
+        """As nn.Module.train; ends the freezing when it enters training."""
+        if mode:
+            self.unfreeze()
+        return super().train(mode)
+
+    def _apply(self, *args: Any, **kwargs: Any) -> KSLinear:
+        self.unfreeze()
+        return super()._apply(*args, **kwargs)
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        self.unfreeze()
+        super()._load_from_state_dict(*args, **kwargs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_frozen": []}

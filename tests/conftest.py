@@ -1,0 +1,30 @@
+"""Fixtures that all tests share."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+TOLERANCES = {torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}
+"""Relative error (Frobenius) against float64: about ten times the rounding of one result."""
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+def device(request: pytest.FixtureRequest) -> str:
+    """Each device that a test runs on; CUDA is skipped visibly where there is none."""
+    if request.param == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def _strict_float32() -> None:
+    torch.backends.cuda.matmul.allow_tf32 = False
+
+
+@pytest.fixture(autouse=True)
+def _fresh_seed(record_property) -> None:
+    """New random inputs each run; the seed is in the report of a failure (and in junit's properties)."""
+    seed = torch.seed()
+    record_property("torch_seed", seed)
+    print(f"torch.manual_seed({seed})")  # noqa: T201 - pytest shows it only when the test fails
