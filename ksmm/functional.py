@@ -42,11 +42,12 @@ def ks_matmul(
             implementation does not support (the message says why).
     """
     check_layout(layout)
+    _check_shapes(x, weight, layout)
     x, weight = autocast_operands(x, weight)
-    _check_operands(x, weight, layout)
+    _check_dtypes(x, weight)
     name = choose(tuple(weight.shape), x.dtype, layout, x.device.type, implementation)
     rows = flatten_batch(x, layout)
-    if get_implementation(name).differentiable:
+    if get_implementation(name).differentiable and rows.numel() > 0:
         y = _multiply(name, rows, weight, layout)
     else:
         y = _opaque_matmul(rows, weight, layout, name)
@@ -125,7 +126,7 @@ def weight_gradient(
 
 @torch.library.custom_op("ksmm::opaque_matmul", mutates_args=())
 def _opaque_matmul(x: torch.Tensor, weight: torch.Tensor, layout: str, implementation: str) -> torch.Tensor:
-    """The product by an implementation that autograd and torch.compile cannot trace, as one operator."""
+    """A product that autograd and torch.compile cannot trace (or need not: an empty batch), as one operator."""
     return _multiply(implementation, x, weight, layout)
 
 
@@ -167,7 +168,7 @@ def multiply_packed(name: str, packed: Packed, x: torch.Tensor) -> torch.Tensor:
     return get_implementation(name).matmul(packed, x)
 
 
-def _check_operands(x: torch.Tensor, weight: torch.Tensor, layout: str) -> None:
+def _check_shapes(x: torch.Tensor, weight: torch.Tensor, layout: str) -> None:
     pattern = pattern_of(weight)
     position = -1 if layout == "batch_first" else 0
     wanted = f"(..., {pattern.columns})" if layout == "batch_first" else f"({pattern.columns}, ...)"
@@ -175,11 +176,14 @@ def _check_operands(x: torch.Tensor, weight: torch.Tensor, layout: str) -> None:
         raise ValueError(
             f"x has shape {tuple(x.shape)}; pattern {pattern} in {layout} takes {wanted}, as a·c·d = {pattern.columns}"
         )
+    if x.device != weight.device:
+        raise ValueError(f"x is on {x.device} and weight on {weight.device}; move one of them with .to()")
+
+
+def _check_dtypes(x: torch.Tensor, weight: torch.Tensor) -> None:
     if not x.is_floating_point():
         raise ValueError(f"x has dtype {dtype_name(x.dtype)}; a floating-point dtype is needed")
     if x.dtype != weight.dtype:
         raise ValueError(
             f"x has dtype {dtype_name(x.dtype)} and weight {dtype_name(weight.dtype)}; convert one of them with .to()"
         )
-    if x.device != weight.device:
-        raise ValueError(f"x is on {x.device} and weight on {weight.device}; move one of them with .to()")

@@ -35,6 +35,11 @@ def unsupported(compress: Callable[[torch.Tensor], torch.Tensor], dtype: torch.d
 
 def compressed_matmul(matrix: torch.Tensor, x: torch.Tensor, layout: str) -> torch.Tensor:
     """torch.nn.functional.linear in batch_first, torch.matmul in batch_last (appendix D.1)."""
+    if torch.is_inference_mode_enabled():
+        # There, linear transposes a compressed matrix made outside with «Cannot set version_counter for inference
+        # tensor» (PyTorch 2.13).
+        with torch.inference_mode(False), torch.no_grad():
+            return compressed_matmul(matrix, x, layout)
     if layout == "batch_first":
         return torch.nn.functional.linear(x, matrix)
     return torch.matmul(matrix, x)

@@ -1,0 +1,150 @@
+"""ks_matmul: shapes, gradients of every implementation, autocast, and what it refuses."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import ksmm
+from ksmm.functional import choose
+from ksmm.implementations import get_implementation
+from ksmm.reference import reference_matmul, relative_error, to_dense
+from tests.conftest import TOLERANCES
+
+PATTERN = ksmm.Pattern(2, 6, 4, 3)
+
+
+def operands(
+    pattern: ksmm.Pattern, layout: str, dtype: torch.dtype = torch.float32, device: str = "cpu", batch_size: int = 9
+) -> tuple[torch.Tensor, torch.Tensor]:
+    shape = ksmm.Problem(pattern, batch_size, dtype, layout).input_shape
+    return (
+        torch.randn(shape, dtype=dtype, device=device, requires_grad=True),
+        torch.randn(pattern.weight_shape, dtype=dtype, device=device, requires_grad=True),
+    )
+
+
+def skip_unsupported(name: str, pattern: ksmm.Pattern, dtype: torch.dtype, layout: str, device: str) -> None:
+    reason = get_implementation(name).supports(ksmm.Problem(pattern, 9, dtype, layout, device))
+    if reason is not None:
+        pytest.skip(reason)
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (2, 3), (2, 1, 3), (0,), (2, 0)])
+def test_any_batch_shape_in_both_layouts(shape: tuple[int, ...]) -> None:
+    weight = torch.randn(PATTERN.weight_shape)
+    x = torch.randn(*shape, PATTERN.columns)
+    expected = x @ to_dense(weight).T
+    y = ksmm.ks_matmul(x, weight)
+    torch.testing.assert_close(y, expected, rtol=1e-4, atol=1e-5)
+    y = ksmm.ks_matmul(x.movedim(-1, 0), weight, "batch_last")
+    torch.testing.assert_close(y, expected.movedim(-1, 0), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("entries", [(2, 6, 4, 3), (1, 8, 8, 1), (3, 4, 8, 1), (1, 5, 5, 7)])
+@pytest.mark.parametrize("layout", ksmm.LAYOUTS)
+@pytest.mark.parametrize("name", ksmm.implementations())
+def test_gradients_against_float64(name: str, layout: str, entries: tuple[int, ...], device: str) -> None:
+    pattern = ksmm.Pattern(*entries)
+    skip_unsupported(name, pattern, torch.float32, layout, device)
+    x, weight = operands(pattern, layout, device=device)
+    y = ksmm.ks_matmul(x, weight, layout, name)
+    y_gradient = torch.randn_like(y)
+    gradients = torch.autograd.grad(y, (x, weight), y_gradient)
+    x64, weight64 = x.detach().double().requires_grad_(), weight.detach().double().requires_grad_()
+    expected = torch.autograd.grad(reference_matmul(weight64, x64, layout), (x64, weight64), y_gradient.double())
+    for gradient, reference in zip(gradients, expected, strict=True):
+        assert gradient.dtype == torch.float32
+        assert relative_error(gradient, reference) < TOLERANCES[torch.float32]
+
+
+@pytest.mark.parametrize("layout", ksmm.LAYOUTS)
+@pytest.mark.parametrize("name", sorted(set(ksmm.implementations()) - {"kernel"}))
+def test_gradcheck_in_float64(name: str, layout: str) -> None:
+    pattern = ksmm.Pattern(2, 4, 2, 1) if name == "bmm_strided" else ksmm.Pattern(2, 4, 2, 2)
+    skip_unsupported(name, pattern, torch.float64, layout, "cpu")
+    x, weight = operands(pattern, layout, torch.float64, batch_size=3)
+    assert torch.autograd.gradcheck(lambda x, w: ksmm.ks_matmul(x, w, layout, name), (x, weight))
+    assert torch.autograd.gradgradcheck(lambda x, w: ksmm.ks_matmul(x, w, layout, name), (x, weight))
+
+
+@pytest.mark.parametrize("layout", ksmm.LAYOUTS)
+@pytest.mark.parametrize("name", ["sparse", "bsr", "bmm_strided"])
+def test_opcheck_of_the_opaque_operator(name: str, layout: str) -> None:
+    pattern = ksmm.Pattern(2, 4, 2, 1)
+    skip_unsupported(name, pattern, torch.float32, layout, "cpu")
+    x, weight = operands(pattern, layout)
+    torch.library.opcheck(torch.ops.ksmm.opaque_matmul.default, (x, weight, layout, name))
+
+
+@pytest.mark.parametrize("name", ksmm.implementations())
+@pytest.mark.parametrize("layout", ksmm.LAYOUTS)
+def test_operands_without_contiguous_memory(name: str, layout: str, device: str) -> None:
+    pattern = ksmm.Pattern(3, 4, 6, 1)
+    skip_unsupported(name, pattern, torch.float32, layout, device)
+    rows, columns = ksmm.Problem(pattern, 5, torch.float32, layout).input_shape
+    x = torch.randn(columns + 3, rows + 2, device=device).T[1:-1, 2:-1]
+    weight = torch.randn(6, 3, 1, 5, device=device).permute(1, 3, 0, 2)[:, 1:]
+    assert not x.is_contiguous()
+    assert tuple(weight.shape) == pattern.weight_shape
+    y = ksmm.ks_matmul(x, weight, layout, name)
+    assert relative_error(y, reference_matmul(weight, x, layout)) < TOLERANCES[torch.float32]
+
+
+@pytest.mark.parametrize("name", ksmm.implementations())
+def test_an_empty_batch_has_gradients_too(name: str, device: str) -> None:
+    pattern = ksmm.Pattern(3, 4, 6, 1)
+    skip_unsupported(name, pattern, torch.float32, "batch_first", device)
+    x, weight = operands(pattern, "batch_first", device=device, batch_size=0)
+    y = ksmm.ks_matmul(x, weight, implementation=name)
+    assert y.shape == (0, 12)
+    y.sum().backward()
+    assert x.grad is not None and x.grad.shape == x.shape
+    assert weight.grad is not None and not weight.grad.any()
+
+
+def test_autocast_casts_as_for_a_linear_layer() -> None:
+    x, weight = operands(PATTERN, "batch_first")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = ksmm.ks_matmul(x, weight)
+        linear = torch.nn.functional.linear(x, to_dense(weight))
+    assert y.dtype == linear.dtype == torch.bfloat16
+    y.float().sum().backward()
+    assert x.grad.dtype == weight.grad.dtype == torch.float32
+
+
+def test_auto_takes_a_supported_implementation() -> None:
+    for layout in ksmm.LAYOUTS:
+        for dtype in (*TOLERANCES, torch.float64):
+            name = choose(PATTERN.weight_shape, dtype, layout, "cpu", "auto")
+            assert get_implementation(name).supports(ksmm.Problem(PATTERN, 1, dtype, layout)) is None
+
+
+WEIGHT = torch.zeros(2, 6, 4, 3)
+BAD_CALLS = {
+    "width": ({"x": torch.zeros(5, 23)}, r"x has shape \(5, 23\).*takes \(\.\.\., 24\)"),
+    "width in batch_last": (
+        {"x": torch.zeros(5, 24), "layout": "batch_last"},
+        r"x has shape \(5, 24\).*takes \(24, \.\.\.\)",
+    ),
+    "rank": ({"x": torch.tensor(1.0)}, r"x has shape \(\)"),
+    "dtype": ({"x": torch.zeros(5, 24, dtype=torch.float16)}, "x has dtype float16 and weight float32"),
+    "integers": (
+        {"x": torch.zeros(5, 24, dtype=torch.int64), "weight": WEIGHT.long()},
+        "x has dtype int64; a floating-point dtype",
+    ),
+    "device": ({"x": torch.zeros(5, 24, device="meta")}, "x is on meta and weight on cpu"),
+    "rank of the weight": ({"weight": torch.zeros(6, 4, 3)}, r"weight has shape \(6, 4, 3\)"),
+    "empty weight": ({"weight": torch.zeros(2, 0, 4, 3)}, r"weight has shape \(2, 0, 4, 3\)"),
+    "shape of the weight": ({"weight": torch.zeros(2, 6, 5, 3)}, r"pattern 2,6,5,3 .*takes \(\.\.\., 30\)"),
+    "layout": ({"layout": "bsf"}, "unknown layout 'bsf'; choose one of batch_first, batch_last"),
+    "implementation": ({"implementation": "fast"}, "unknown implementation 'fast'; choose one of"),
+    "unsupported": ({"implementation": "bmm_strided"}, "'bmm_strided' cannot multiply pattern 2,6,4,3 in batch_first"),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD_CALLS.values(), ids=BAD_CALLS)
+def test_bad_input_is_named(changes: dict, message: str) -> None:
+    arguments = {"x": torch.zeros(5, 24), "weight": WEIGHT, **changes}
+    with pytest.raises(ValueError, match=message):
+        ksmm.ks_matmul(**arguments)

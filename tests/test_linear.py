@@ -1,0 +1,224 @@
+"""KSLinear in the place of nn.Linear."""
+
+from __future__ import annotations
+
+import copy
+import io
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import ksmm
+from ksmm.implementations import get_implementation
+from tests.conftest import TOLERANCES
+
+CHAIN = [(1, 12, 6, 2), (2, 6, 8, 1)]
+
+
+def supported(name: str, layout: str, device: str = "cpu") -> bool:
+    return all(
+        get_implementation(name).supports(ksmm.Problem(ksmm.Pattern(*p), 1, torch.float32, layout, device)) is None
+        for p in CHAIN
+    )
+
+
+COMBINATIONS = [
+    (name, layout)
+    for name in ("auto", *ksmm.implementations())
+    for layout in ksmm.LAYOUTS
+    if name == "auto" or supported(name, layout)
+]
+
+
+def dense_twin(layer: ksmm.KSLinear) -> nn.Linear:
+    linear = nn.Linear(layer.in_features, layer.out_features, bias=layer.bias is not None).to(layer.factors[0])
+    with torch.no_grad():
+        linear.weight.copy_(layer.to_dense())
+        if layer.bias is not None:
+            linear.bias.copy_(layer.bias)
+    return linear
+
+
+def call(layer: nn.Module, x: torch.Tensor, layout: str) -> torch.Tensor:
+    """The layer on x of shape (..., features), whatever its layout."""
+    return layer(x) if layout == "batch_first" else layer(x.movedim(-1, 0)).movedim(0, -1)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(), (7,), (2, 3), (2, 3, 4), (0,)])
+@pytest.mark.parametrize(("name", "layout"), COMBINATIONS)
+def test_equals_the_dense_layer(name: str, layout: str, shape: tuple[int, ...], bias: bool) -> None:
+    layer = ksmm.KSLinear(CHAIN, bias=bias, layout=layout, implementation=name)
+    x = torch.randn(*shape, layer.in_features)
+    torch.testing.assert_close(call(layer, x, layout), dense_twin(layer)(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "layout"), COMBINATIONS)
+def test_gradients_equal_those_of_the_dense_product(name: str, layout: str) -> None:
+    layer = ksmm.KSLinear(CHAIN, layout=layout, implementation=name)
+    x = torch.randn(5, 3, layer.in_features, requires_grad=True)
+    y = call(layer, x, layout)
+    y_gradient = torch.randn_like(y)
+    leaves = [x, *layer.parameters()]
+    gradients = torch.autograd.grad(y, leaves, y_gradient)
+    expected = torch.autograd.grad(nn.functional.linear(x, layer.to_dense(), layer.bias), leaves, y_gradient)
+    for gradient, reference in zip(gradients, expected, strict=True):
+        torch.testing.assert_close(gradient, reference, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("name", "layout"), COMBINATIONS)
+def test_compiles_without_graph_breaks(name: str, layout: str) -> None:
+    layer = ksmm.KSLinear(CHAIN, layout=layout, implementation=name)
+    torch.compiler.reset()
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    for batch in (4, 9):
+        x = torch.randn(batch, layer.in_features, requires_grad=True)
+        y, y_compiled = call(layer, x, layout), call(compiled, x, layout)
+        torch.testing.assert_close(y_compiled, y)
+        (gradient,) = torch.autograd.grad(y.square().sum(), x)
+        (gradient_compiled,) = torch.autograd.grad(y_compiled.square().sum(), x)
+        torch.testing.assert_close(gradient_compiled, gradient)
+
+
+def test_compiles_with_inductor() -> None:
+    layer = ksmm.KSLinear(CHAIN)
+    torch.compiler.reset()
+    x = torch.randn(6, layer.in_features)
+    torch.testing.assert_close(torch.compile(layer, fullgraph=True)(x), layer(x))
+
+
+def test_one_state_for_all_implementations_and_layouts() -> None:
+    reference = ksmm.KSLinear(CHAIN)
+    state = reference.state_dict()
+    assert {key: tuple(value.shape) for key, value in state.items()} == {
+        "factors.0": (1, 12, 6, 2),
+        "factors.1": (2, 6, 8, 1),
+        "bias": (24,),
+    }
+    x = torch.randn(5, reference.in_features)
+    for name, layout in COMBINATIONS:
+        layer = ksmm.KSLinear(CHAIN, layout=layout, implementation=name)
+        layer.load_state_dict(state)
+        torch.testing.assert_close(call(layer, x, layout), reference(x), rtol=1e-4, atol=1e-5)
+
+
+def test_initial_values_are_uniform_within_the_bound() -> None:
+    layer = ksmm.KSLinear([(4, 64, 32, 4), (2, 64, 50, 4)])
+    for pattern, weight in zip(layer.chain, layer.factors, strict=True):
+        bound = 1 / math.sqrt(pattern.c)
+        assert weight.abs().max() <= bound
+        assert weight.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.05)
+        assert weight.mean().item() == pytest.approx(0, abs=0.05 * bound)
+    assert layer.bias.abs().max() <= 1 / math.sqrt(32)
+
+
+def test_device_and_dtype_arguments() -> None:
+    layer = ksmm.KSLinear(CHAIN, device="meta", dtype=torch.bfloat16)
+    assert {(p.device.type, p.dtype) for p in layer.parameters()} == {("meta", torch.bfloat16)}
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+def test_to(dtype: torch.dtype, device: str) -> None:
+    layer = ksmm.KSLinear(CHAIN).freeze().to(device, dtype)
+    x = torch.randn(5, layer.in_features, device=device).to(dtype)
+    with torch.no_grad():
+        y = layer(x)
+    assert (y.dtype, y.device.type) == (dtype, device)
+    torch.testing.assert_close(y.float(), dense_twin(layer)(x).float(), rtol=0, atol=20 * TOLERANCES[dtype])
+
+
+def test_autocast_and_its_gradients() -> None:
+    layer = ksmm.KSLinear(CHAIN)
+    x = torch.randn(5, layer.in_features, requires_grad=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = layer(x)
+    assert y.dtype == torch.bfloat16
+    y.float().sum().backward()
+    assert all(p.grad.dtype == torch.float32 for p in layer.parameters())
+
+
+@pytest.mark.parametrize(("name", "layout"), COMBINATIONS)
+def test_copies_and_pickles(name: str, layout: str) -> None:
+    layer = ksmm.KSLinear(CHAIN, layout=layout, implementation=name).freeze()
+    x = torch.randn(5, layer.in_features)
+    buffer = io.BytesIO()
+    torch.save(layer, buffer)
+    buffer.seek(0)
+    with torch.no_grad():
+        for twin in (copy.deepcopy(layer), torch.load(buffer, weights_only=False)):
+            torch.testing.assert_close(call(twin, x, layout), call(layer, x, layout))
+            twin.factors[0].mul_(2)
+            assert not torch.equal(twin.factors[0], layer.factors[0])
+
+
+def test_trains_like_any_module() -> None:
+    model = nn.Sequential(ksmm.KSLinear([(1, 4, 4, 4), (4, 4, 4, 1)]), nn.ReLU(), nn.Linear(16, 1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    x = torch.randn(64, 16)
+    target = x[:, :1]
+    losses = []
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), target)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+
+
+class TestFreeze:
+    """Packing once, for inference."""
+
+    @pytest.mark.parametrize(("name", "layout"), COMBINATIONS)
+    def test_same_result(self, name: str, layout: str) -> None:
+        layer = ksmm.KSLinear(CHAIN, layout=layout, implementation=name)
+        x = torch.randn(3, 5, layer.in_features)
+        expected = call(layer, x, layout)
+        with torch.no_grad():
+            torch.testing.assert_close(call(layer.freeze(), x, layout), expected)
+        with torch.inference_mode():
+            torch.testing.assert_close(call(layer, x, layout), expected)
+
+    def test_gradients_still_flow(self) -> None:
+        layer = ksmm.KSLinear(CHAIN).freeze()
+        layer(torch.randn(5, layer.in_features)).sum().backward()
+        assert layer.factors[0].grad is not None
+
+    @pytest.mark.parametrize("change", ["load_state_dict", "to", "train", "reset_parameters", "unfreeze"])
+    def test_ends_by_itself(self, change: str) -> None:
+        layer = ksmm.KSLinear(CHAIN).freeze()
+        x = torch.randn(5, layer.in_features)
+        if change == "load_state_dict":
+            layer.load_state_dict(ksmm.KSLinear(CHAIN).state_dict())
+        else:
+            {
+                "to": lambda: layer.to(torch.float64).to(torch.float32),
+                "train": layer.train,
+                "reset_parameters": layer.reset_parameters,
+                "unfreeze": layer.unfreeze,
+            }[change]()
+        with torch.no_grad():
+            layer.factors[0].mul_(3)
+            torch.testing.assert_close(layer(x), dense_twin(layer)(x), rtol=1e-4, atol=1e-5)
+
+    def test_bad_input_is_still_named(self) -> None:
+        layer = ksmm.KSLinear(CHAIN).freeze()
+        with torch.no_grad(), pytest.raises(ValueError, match=r"x has shape \(5, 15\)"):
+            layer(torch.zeros(5, 15))
+
+
+def test_says_what_it_is() -> None:
+    text = repr(ksmm.KSLinear(CHAIN, layout="batch_last", implementation="bmm", bias=False))
+    for part in ("in_features=16", "out_features=24", "(1,12,6,2) · (2,6,8,1)", "bias=False", "batch_last", "bmm"):
+        assert part in text
+
+
+def test_bad_arguments_are_named() -> None:
+    with pytest.raises(ValueError, match="do not chain"):
+        ksmm.KSLinear([(1, 4, 6, 2), (1, 4, 6, 2)])
+    with pytest.raises(ValueError, match="unknown layout 'first'"):
+        ksmm.KSLinear(CHAIN, layout="first")
+    with pytest.raises(ValueError, match="unknown implementation 'fast'"):
+        ksmm.KSLinear(CHAIN, implementation="fast")
