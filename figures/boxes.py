@@ -1,0 +1,102 @@
+"""Box plots in the paper's convention: median, quartiles, whiskers at the 5th and 95th percentile, no outliers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import matplotlib.ticker
+import numpy as np
+import style
+from groups import FEW, Group, statistics
+from matplotlib.axes import Axes
+
+_SMALL = {"va": "bottom", "fontsize": 5.5, "color": "#555555"}
+
+
+def convention(groups: Iterable[Group]) -> str:
+    """What the caption says of the boxes, and of the points if some group is small enough to show them."""
+    small = any(len(group.values) < FEW for group in groups)
+    points = f" Groups of fewer than {FEW} patterns also show each pattern." if small else ""
+    return f"Boxes: median and quartiles, whiskers at the 5th and 95th percentile, outliers not drawn.{points}"
+
+
+def draw_boxes(
+    axes: Axes,
+    samples: Sequence[np.ndarray],
+    positions: Sequence[float],
+    widths: Sequence[float],
+    names: Sequence[str],
+) -> None:
+    """Draws a box for each sample, in the colour and hatch of the implementation that `names` gives for it.
+
+    Numbers of values are written above the boxes; samples of fewer than 8 values show the values, too.
+    """
+    for values, position, width, name in zip(samples, positions, widths, names, strict=True):
+        numbers = statistics(values)
+        box = axes.bxp(
+            [{"med": numbers["median"], **{k: numbers[k] for k in ("q1", "q3")}, **_whiskers(numbers)}],
+            positions=[position],
+            widths=[width],
+            showfliers=False,
+            patch_artist=True,
+            manage_ticks=False,
+            boxprops={"facecolor": style.colour(name), "hatch": style.hatch(name), "linewidth": 0.6, "alpha": 0.75},
+            medianprops={"color": "#000000", "linewidth": 1.3},
+            whiskerprops={"linewidth": 0.8},
+            capprops={"linewidth": 0.8},
+        )
+        box["boxes"][0].set_zorder(2)
+        if len(values) < FEW:
+            axes.plot(
+                np.full(len(values), position),
+                values,
+                linestyle="",
+                marker=style.marker(name),
+                markersize=3,
+                markerfacecolor="#FFFFFF",
+                markeredgecolor="#333333",
+                markeredgewidth=0.5,
+                alpha=0.85,
+                zorder=3,
+            )
+    write_numbers(axes, positions, [len(values) for values in samples])
+
+
+def write_numbers(axes: Axes, positions: Sequence[float], numbers: Sequence[int]) -> None:
+    """Writes how many values each box stands for above the axes."""
+    transform = axes.get_xaxis_transform()
+    for position, number in zip(positions, numbers, strict=True):
+        axes.text(position, 1.01, str(number), transform=transform, ha="center", **_SMALL)
+    axes.text(-0.01, 1.01, "n", transform=axes.transAxes, ha="right", **_SMALL)
+
+
+def boxes_by_value(axes: Axes, groups: Sequence[Group], name: str, label: str) -> None:
+    """Boxes side by side, each named by its value or range of values; a common power of ten goes into the label."""
+    positions = list(range(len(groups)))
+    draw_boxes(axes, [g.values for g in groups], positions, [0.65] * len(groups), [name] * len(groups))
+    scale, unit = (1e3, " [10⁻³]") if max(g.high for g in groups) < 0.1 else (1, "")
+    style.set_labels(axes, positions, [_range(g.low * scale, g.high * scale) for g in groups])
+    axes.set_xlim(-0.6, len(groups) - 0.4)
+    axes.set_xlabel(label + unit)
+
+
+def boxes_by_decades(axes: Axes, groups: Sequence[Group], name: str, label: str) -> None:
+    """Boxes over a log axis, each as wide as the range it stands for."""
+    if groups[0].low == groups[0].high:
+        boxes_by_value(axes, groups, name, label)
+        return
+    axes.set_xscale("log")
+    widths = [0.7 * (g.high - g.low) for g in groups]
+    middles = [(g.high + g.low) / 2 for g in groups]
+    draw_boxes(axes, [g.values for g in groups], middles, widths, [name] * len(groups))
+    axes.set_xlim(groups[0].low / 1.1, groups[-1].high * 1.1)
+    axes.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
+    axes.set_xlabel(label)
+
+
+def _whiskers(numbers: dict[str, float]) -> dict[str, float]:
+    return {"whislo": numbers["p5"], "whishi": numbers["p95"], "fliers": []}
+
+
+def _range(low: float, high: float) -> str:
+    return f"{low:.3g}" if low == high else f"{low:.3g}–{high:.3g}"

@@ -1,0 +1,66 @@
+"""What every figure and table script shares: the command line, and captions' account of the conditions."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pandas as pd
+
+FOLDER = Path(__file__).resolve().parent
+
+
+def main(module_name: str) -> None:
+    """Draws one figure or table from the command line; exits with status 1 and the reason if the table lacks it."""
+    module = sys.modules[module_name]
+    parser = argparse.ArgumentParser(description=module.TITLE)
+    parser.add_argument("--table", type=Path, required=True, help="the measurements, results/<device>/time.csv")
+    parser.add_argument("--output", type=Path, required=True, help="folder to write to")
+    arguments = parser.parse_args()
+    try:
+        table = read(arguments.table)
+        reason = module.missing(table)
+        if reason is None:
+            module.draw(table, arguments.output)
+    except (OSError, ValueError) as error:
+        reason = str(error)
+    if reason is not None:
+        sys.exit(f"{Path(module.__file__).stem}: {reason}")
+
+
+def read(path: Path) -> pd.DataFrame:
+    """Rows of time.csv."""
+    return pd.read_csv(path, keep_default_na=False, na_values=[""])
+
+
+def in_float16(module: ModuleType, name: str) -> tuple[Callable, Callable, Callable]:
+    """(caption, missing, draw) of a float32 figure's script, drawn in float16 under another name (appendix B.8)."""
+    caption = functools.partial(module.caption, dtype="float16")
+    missing = functools.partial(module.missing, dtype="float16")
+    return caption, missing, functools.partial(module.draw, dtype="float16", name=name)
+
+
+def conditions(table: pd.DataFrame, dtype: str | None, *problems: pd.Index) -> str:
+    """Under what conditions the values of a figure were measured: "NVIDIA H200, 41 patterns, batch 25,088, float32."
+
+    Args:
+        table: rows of time.csv.
+        dtype: None if the figure names its dtypes itself.
+        problems: (pattern, batch size) of every value drawn.
+    """
+    names = table.device_name.dropna().unique()
+    devices = " and ".join(map(str, names if len(names) else table.device.unique()))
+    number = len({pattern for index in problems for pattern in index.get_level_values("pattern")})
+    sizes = {size for index in problems for size in index.get_level_values("batch_size")}
+    batches = " and ".join(f"{size:,}" for size in sorted(sizes))
+    patterns = "1 pattern" if number == 1 else f"{number} patterns"
+    return f"{devices}, {patterns}, batch {batches}{f', {dtype}' if dtype else ''}."
+
+
+def sentences(*parts: str) -> str:
+    """The parts that are not empty, as one paragraph."""
+    return " ".join(part for part in parts if part)

@@ -1,0 +1,150 @@
+"""One style for every figure: sizes, colours, markers and hatches per implementation, saving with the caption."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from pathlib import Path
+
+import matplotlib
+import matplotlib.ticker
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+WIDTH = 4.6
+"""Inches; the text stays readable when a figure is shrunk to a column of 3.4 inches."""
+
+HEIGHT = 2.7
+"""Inches, of one row of panels."""
+
+COLOURS = {
+    "kernel": "#D55E00",
+    "bmm_strided": "#56B4E9",
+    "bmm": "#0072B2",
+    "einsum": "#009E73",
+    "bsr": "#CC79A7",
+    "sparse": "#E69F00",
+    "dense": "#5A5A5A",
+}
+"""Okabe and Ito's colours, which colour-blind readers tell apart; the order is that of the axes, too."""
+
+MARKERS = {"kernel": "o", "bmm_strided": "D", "bmm": "s", "einsum": "^", "bsr": "v", "sparse": "P", "dense": "X"}
+HATCHES = {"kernel": "", "bmm_strided": "xx", "bmm": "//", "einsum": "..", "bsr": "\\\\", "sparse": "--", "dense": "++"}
+
+NEUTRAL = "#8C8C8C"
+"""For a minimum over several implementations, which has no colour of its own."""
+
+_SETTINGS = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.axisbelow": True,
+    "grid.color": "#E3E3E3",
+    "grid.linewidth": 0.6,
+    "axes.linewidth": 0.7,
+    "hatch.linewidth": 0.5,
+    "hatch.color": "#FFFFFF",
+    "savefig.dpi": 200,
+    "pdf.fonttype": 42,
+    "mathtext.fontset": "dejavusans",
+}
+_CAPTION_SIZE = 6.5
+_CAPTION_CHARACTERS_PER_INCH = 20.5
+
+
+def new_figure(width: float = WIDTH, height: float = HEIGHT) -> Figure:
+    """An empty figure in the project's style, which it also sets for what is drawn next.
+
+    Args:
+        width: inches.
+        height: inches, without the caption.
+    """
+    matplotlib.rcParams.update(_SETTINGS)
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def colour(implementation: str) -> str:
+    """The colour of an implementation, in every figure the same; neutral for one that has none yet."""
+    return COLOURS.get(implementation, NEUTRAL)
+
+
+def hatch(implementation: str) -> str:
+    """The hatch of an implementation's boxes, for print without colours."""
+    return HATCHES.get(implementation, "OO")
+
+
+def marker(implementation: str) -> str:
+    """The marker of an implementation's points."""
+    return MARKERS.get(implementation, "*")
+
+
+def ordered(implementations: list[str] | set[str]) -> list[str]:
+    """The names in the order in which every figure shows them; new ones come last, in alphabetical order."""
+    order = list(COLOURS)
+    return sorted(implementations, key=lambda name: (order.index(name) if name in order else len(order), name))
+
+
+def ratio_axis(*panels: Axes, label: str) -> None:
+    """Makes the y axes of panels one log axis of ratios, with a line at 1 and short tick labels."""
+    low = min(panel.dataLim.y0 for panel in panels)
+    high = max(panel.dataLim.y1 for panel in panels)
+    low, high = min(low, 1.0) / 1.08, max(high, 1.0) * 1.08
+    ticks = ratio_ticks(low, high)
+    for panel in panels:
+        panel.set_yscale("log")
+        panel.set_ylim(low, high)
+        panel.yaxis.set_major_locator(matplotlib.ticker.FixedLocator(ticks))
+        panel.yaxis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+        panel.yaxis.set_minor_locator(matplotlib.ticker.NullLocator())
+        panel.axhline(1, color="#000000", linewidth=0.8, linestyle=(0, (4, 2)), zorder=1.5)
+    panels[0].set_ylabel(label)
+
+
+def ratio_ticks(low: float, high: float) -> list[float]:
+    """Three to eight round numbers between low and high, evenly spread on a log axis where that is possible."""
+    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    for mantissas in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)):
+        ticks = [m * 10.0**k for k in decades for m in mantissas if low <= m * 10.0**k <= high]
+        if len(ticks) >= 4:
+            return ticks
+    return sorted({*ticks, 1.0}) if len(ticks) >= 2 else [round(low, 2), 1.0, round(high, 2)]
+
+
+def set_labels(axes: Axes, positions: list[float], labels: list[str]) -> None:
+    """Names the positions on the x axis, slanted where they would touch each other."""
+    axes.set_xticks(positions, labels)
+    spacing = axes.get_figure().get_figwidth() * 72 * 0.8 / max(1, len(positions)) / _columns(axes)
+    size = matplotlib.rcParams["xtick.labelsize"]
+    if max(map(len, labels)) * size * 0.62 > spacing:
+        axes.set_xticks(positions, labels, rotation=45, ha="right", rotation_mode="anchor")
+
+
+def save(figure: Figure, name: str, output: Path, caption: str, data: pd.DataFrame | None = None) -> None:
+    """Writes <output>/<name>.pdf and .png, the caption below the figure, and the numbers behind it as .csv.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    output.mkdir(parents=True, exist_ok=True)
+    characters = int(figure.get_figwidth() * _CAPTION_CHARACTERS_PER_INCH)
+    text = textwrap.fill(caption, characters)
+    figure.text(0.01, -0.02, text, fontsize=_CAPTION_SIZE, va="top", ha="left", color="#333333", linespacing=1.25)
+    # Without a date the same table gives the same bytes.
+    figure.savefig(output / f"{name}.pdf", bbox_inches="tight", metadata={"CreationDate": None})
+    figure.savefig(output / f"{name}.png", bbox_inches="tight", metadata={"Software": None})
+    if data is not None:
+        data.to_csv(output / f"{name}.csv", index=False, float_format="%.6g", lineterminator=os.linesep)
+
+
+def _columns(axes: Axes) -> int:
+    grid = axes.get_subplotspec()
+    return grid.get_gridspec().ncols if grid is not None else 1
