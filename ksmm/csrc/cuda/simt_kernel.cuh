@@ -1,0 +1,171 @@
+// The float32-FMA kernel: Y[n, i, r, j] = sum over k of X[n, i, k, j] * W[i, r, k, j], any dtype, either layout.
+//
+// The first version: there is none before it. What it gains over torch.bmm between two permutations is that X is read
+// and Y written once, in place. In batch_last a row (i, k, j) of X is contiguous along n: an ordinary product with
+// strides. In batch_first the stride of k is d, so a block takes J consecutive j at once, and a thread multiplies 4 of
+// them side by side: memory, shared memory and registers then all hold j innermost, nothing is transposed, and 32-byte
+// sectors are read and written whole.
+//
+// Each step is a function of the thread's index that runs on the host too, where tests/cuda/emulate.cu executes them in
+// turn.
+#pragma once
+
+#include "simt_tile.cuh"
+#include "staging.cuh"
+
+namespace ksmm {
+
+template <class T, Layout LAYOUT, class Tile>
+struct SimtSteps {
+  static constexpr Along along = LAYOUT == Layout::batch_first ? Along::features : Along::rows;
+  using StageX = Staging<T, along, Tile::n, Tile::k, Tile::j, Tile::x_pitch, Tile::threads>;
+  using StageByColumn = Staging<T, Along::columns, Tile::r, Tile::k, Tile::j, Tile::weight_pitch, Tile::threads>;
+  using StageByFeature = Staging<T, Along::features, Tile::r, Tile::k, Tile::j, Tile::weight_pitch, Tile::threads>;
+  static constexpr int x_words = Tile::thread_n / Tile::pack, weight_words = Tile::thread_r / Tile::pack;
+  static_assert(LAYOUT == Layout::batch_first || Tile::j == 1, "batch_last is contiguous along n: J is 1");
+
+  struct Registers {
+    Quad<T> x[StageX::quads_per_thread], weight[StageByColumn::quads_per_thread];
+    float sums[Tile::thread_n][Tile::thread_r][Tile::thread_j];
+  };
+
+  // Which of the threads along n, r and j a thread is.
+  struct Seat {
+    int n, r, j;
+  };
+  KSMM_BOTH static Seat seat_of(int thread) {
+    const int warp = thread / 32, lane = thread % 32;
+    return {warp % Tile::warps_n * Tile::warp_n + lane / Tile::threads_j % Tile::warp_n,
+            warp / Tile::warps_n * Tile::warp_r + lane / (Tile::threads_j * Tile::warp_n), lane % Tile::threads_j};
+  }
+
+  KSMM_BOTH static void clear(Registers& registers) {
+#pragma unroll
+    for (int n = 0; n < Tile::thread_n; ++n)
+#pragma unroll
+      for (int r = 0; r < Tile::thread_r; ++r)
+#pragma unroll
+        for (int j = 0; j < Tile::thread_j; ++j) registers.sums[n][r][j] = 0;
+  }
+
+  // Step 1: columns k .. k + Tile::k of X and W, from device memory to registers.
+  KSMM_BOTH static void load(Registers& registers, const Task<T>& task, const Origin& origin, int64_t k, int thread) {
+    const int left_k = left(task.c, k, Tile::k), left_j = left(task.d, origin.j, Tile::j);
+    const Strides &xs = task.x_strides, &ws = task.weight_strides;
+    const Bits<T>* x = task.x + origin.i * xs.i + origin.n * xs.row + k * xs.column + origin.j * xs.j;
+    const Bits<T>* w = task.weight + origin.i * ws.i + origin.r * ws.row + k * ws.column + origin.j * ws.j;
+    const Place x_limits = {left(task.batch, origin.n, Tile::n), left_k, left_j};
+    const Place w_limits = {left(task.b, origin.r, Tile::r), left_k, left_j};
+    StageX::load(registers.x, x, xs, x_limits, task.x_quads, thread);
+    if (task.weight_along_columns)
+      StageByColumn::load(registers.weight, w, ws, w_limits, task.weight_quads, thread);
+    else
+      StageByFeature::load(registers.weight, w, ws, w_limits, task.weight_quads, thread);
+  }
+
+  // Step 2: from registers to shared memory.
+  KSMM_BOTH static void stage(const Registers& registers, const Task<T>& task, float* x, float* weight, int thread) {
+    StageX::store(registers.x, x, thread);
+    if (task.weight_along_columns)
+      StageByColumn::store(registers.weight, weight, thread);
+    else
+      StageByFeature::store(registers.weight, weight, thread);
+  }
+
+  // Step 3: the products of one step of k.
+  KSMM_BOTH static void multiply(Registers& registers, const float* x, const float* weight, int thread) {
+    const Seat seat = seat_of(thread);
+    x += seat.n * Tile::pack * Tile::j + seat.j * Tile::thread_j;
+    weight += seat.r * Tile::pack * Tile::j + seat.j * Tile::thread_j;
+#pragma unroll
+    for (int k = 0; k < Tile::k; ++k) {
+      float4 xs[x_words], ws[weight_words];
+#pragma unroll
+      for (int word = 0; word < x_words; ++word)
+        xs[word] =
+            *reinterpret_cast<const float4*>(x + k * Tile::x_pitch + word * Tile::threads_n * Tile::pack * Tile::j);
+#pragma unroll
+      for (int word = 0; word < weight_words; ++word)
+        ws[word] = *reinterpret_cast<const float4*>(weight + k * Tile::weight_pitch +
+                                                    word * Tile::threads_r * Tile::pack * Tile::j);
+#pragma unroll
+      for (int n = 0; n < Tile::thread_n; ++n)
+#pragma unroll
+        for (int r = 0; r < Tile::thread_r; ++r)
+#pragma unroll
+          for (int j = 0; j < Tile::thread_j; ++j) {
+            float& sum = registers.sums[n][r][j];
+            sum = fmaf(part(xs[n / Tile::pack], n % Tile::pack * Tile::thread_j + j),
+                       part(ws[r / Tile::pack], r % Tile::pack * Tile::thread_j + j), sum);
+          }
+    }
+  }
+
+  KSMM_BOTH static float part(const float4& word, int index) {
+    return index == 0 ? word.x : index == 1 ? word.y : index == 2 ? word.z : word.w;
+  }
+
+  // Step 4: the sums, to device memory. Quads lie along n in batch_last, along (r, j) in batch_first.
+  KSMM_BOTH static void store(const Registers& registers, const Task<T>& task, const Origin& origin, int thread) {
+    const Seat seat = seat_of(thread);
+    const Strides& strides = task.y_strides;
+    Bits<T>* y =
+        task.y + origin.i * strides.i + origin.n * strides.row + origin.r * strides.column + origin.j * strides.j;
+    const Place limits = {left(task.batch, origin.n, Tile::n), left(task.b, origin.r, Tile::r),
+                          left(task.d, origin.j, Tile::j)};
+    constexpr bool along_n = LAYOUT == Layout::batch_last;
+#pragma unroll
+    for (int n = 0; n < Tile::thread_n; n += along_n ? 4 : 1)
+#pragma unroll
+      for (int r = 0; r < Tile::thread_r; r += along_n ? 1 : Tile::pack) {
+        Quad<T> quad;
+        Place places[4];
+#pragma unroll
+        for (int element = 0; element < 4; ++element) {
+          const int own_n = n + (along_n ? element : 0), own_r = r + (along_n ? 0 : element / Tile::thread_j);
+          const int own_j = along_n ? 0 : element % Tile::thread_j;
+          places[element] = {index_in_tile(own_n, seat.n, Tile::threads_n),
+                             index_in_tile(own_r, seat.r, Tile::threads_r), seat.j * Tile::thread_j + own_j};
+          quad.bits[element] = to_bits<T>(registers.sums[own_n][own_r][own_j]);
+        }
+        if (task.y_quads && inside(places[3], limits)) {
+          *reinterpret_cast<Quad<T>*>(y + offset(places[0], strides)) = quad;
+        } else {
+#pragma unroll
+          for (int element = 0; element < 4; ++element)
+            if (inside(places[element], limits)) y[offset(places[element], strides)] = quad.bits[element];
+        }
+      }
+  }
+
+  // Which n, or r, of the tile the thread in that seat holds as its `own`-th.
+  KSMM_BOTH static int index_in_tile(int own, int seat, int threads) {
+    return (own / Tile::pack * threads + seat) * Tile::pack + own % Tile::pack;
+  }
+};
+
+template <class T, Layout LAYOUT, class Tile>
+__global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor) simt_kernel(const Task<T> task) {
+  using Steps = SimtSteps<T, LAYOUT, Tile>;
+  __shared__ __align__(16) float x[Tile::k * Tile::x_pitch];
+  __shared__ __align__(16) float weight[Tile::k * Tile::weight_pitch];
+  const int thread = static_cast<int>(threadIdx.x);
+
+  // One tile a block; more only where there are more tiles than a grid has blocks.
+  for (int64_t tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
+    const Origin origin = tile_origin(task, tile, Tile::n, Tile::r, Tile::j);
+    typename Steps::Registers registers;
+    Steps::clear(registers);
+    Steps::load(registers, task, origin, 0, thread);
+    for (int64_t k = 0; k < task.c; k += Tile::k) {
+      __syncthreads();  // nobody still reads the step before
+      Steps::stage(registers, task, x, weight, thread);
+      __syncthreads();
+      if (k + Tile::k < task.c) Steps::load(registers, task, origin, k + Tile::k, thread);
+      Steps::multiply(registers, x, weight, thread);
+    }
+    Steps::store(registers, task, origin, thread);
+  }
+}
+
+}  // namespace ksmm
