@@ -1,0 +1,113 @@
+// The operator ksmm::ks_matmul: checks tensors, describes them to multiply_cpu or multiply_cuda, and nothing else.
+//
+// The fake kernel and the gradients are registered from Python (ksmm/implementations/kernel.py), where they are
+// shorter. Python.h is not included, so that one library serves every Python version of a PyTorch build.
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <torch/library.h>
+
+#include <cstdint>
+#include <string_view>
+
+#include "ks_matmul.h"
+
+#ifdef KSMM_WITH_CUDA
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#endif
+
+namespace {
+
+ksmm::Layout parse_layout(std::string_view layout) {
+  if (layout == "batch_first") return ksmm::Layout::batch_first;
+  if (layout == "batch_last") return ksmm::Layout::batch_last;
+  TORCH_CHECK_VALUE(false, "unknown layout '", layout, "'; choose one of batch_first, batch_last");
+}
+
+ksmm::Dtype parse_dtype(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kFloat: return ksmm::Dtype::float32;
+    case at::kHalf: return ksmm::Dtype::float16;
+    case at::kBFloat16: return ksmm::Dtype::bfloat16;
+    default:
+      TORCH_CHECK_VALUE(false, "ks_matmul: x has dtype ", dtype,
+                        "; the kernel takes Float, Half and BFloat16: convert x and weight with .to(), or choose "
+                        "another implementation");
+  }
+}
+
+ksmm::Problem describe(const at::Tensor& x, const at::Tensor& weight, std::string_view layout_name) {
+  const ksmm::Layout layout = parse_layout(layout_name);
+  TORCH_CHECK_VALUE(weight.dim() == 4 && weight.numel() > 0, "ks_matmul: weight has shape ", weight.sizes(),
+                    "; the canonical weight of a pattern has shape (a, b, c, d), each at least 1");
+  TORCH_CHECK_VALUE(x.dim() == 2, "ks_matmul: x has ", x.dim(), " dimensions; the operator takes a matrix, ",
+                    "(B, a·c·d) in batch_first or (a·c·d, B) in batch_last: reshape x, or call ksmm.ks_matmul");
+  TORCH_CHECK_VALUE(x.scalar_type() == weight.scalar_type(), "ks_matmul: x has dtype ", x.scalar_type(),
+                    " and weight ", weight.scalar_type(), "; convert one of them with .to()");
+  TORCH_CHECK_VALUE(x.device() == weight.device(), "ks_matmul: x is on ", x.device(), " and weight on ",
+                    weight.device(), "; move one of them with .to()");
+  const int64_t a = weight.size(0), b = weight.size(1), c = weight.size(2), d = weight.size(3);
+  const int features = layout == ksmm::Layout::batch_first ? 1 : 0;
+  TORCH_CHECK_VALUE(x.size(features) == a * c * d, "ks_matmul: x has shape ", x.sizes(), "; dimension ", features,
+                    " must be a·c·d = ", a * c * d, " in ", layout_name, " for a weight of shape ", weight.sizes());
+  return {a, b, c, d, x.size(1 - features), parse_dtype(x.scalar_type()), layout};
+}
+
+at::Tensor empty_output(const ksmm::Problem& problem, const at::Tensor& x) {
+  const int64_t rows = problem.a * problem.b * problem.d;
+  if (problem.layout == ksmm::Layout::batch_first) return at::empty({problem.batch, rows}, x.options());
+  return at::empty({rows, problem.batch}, x.options());
+}
+
+at::Tensor with_contiguous_rows(const at::Tensor& x) {
+  return x.size(1) == 1 || x.stride(1) == 1 ? x : x.contiguous();
+}
+
+ksmm::Operands operands(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& y) {
+  return {x.const_data_ptr(),
+          x.stride(0),
+          weight.const_data_ptr(),
+          {weight.stride(0), weight.stride(1), weight.stride(2), weight.stride(3)},
+          y.mutable_data_ptr()};
+}
+
+// PyTorch's own threads, as many as torch.set_num_threads says.
+void parallel_for(int64_t count, ksmm::Body body, void* context) {
+  at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) { body(begin, end, context); });
+}
+
+at::Tensor ks_matmul_cpu(const at::Tensor& x, const at::Tensor& weight, std::string_view layout) {
+  const ksmm::Problem problem = describe(x, weight, layout);
+  const at::Tensor y = empty_output(problem, x);
+  if (problem.batch == 0) return y;
+  const at::Tensor rows = with_contiguous_rows(x);
+  ksmm::multiply_cpu(problem, operands(rows, weight, y), parallel_for);
+  return y;
+}
+
+#ifdef KSMM_WITH_CUDA
+at::Tensor ks_matmul_cuda(const at::Tensor& x, const at::Tensor& weight, std::string_view layout) {
+  const ksmm::Problem problem = describe(x, weight, layout);
+  const c10::cuda::CUDAGuard guard(x.device());
+  const at::Tensor y = empty_output(problem, x);
+  if (problem.batch == 0) return y;
+  const at::Tensor rows = with_contiguous_rows(x);
+  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(x.device().index()).stream();
+  C10_CUDA_CHECK(static_cast<cudaError_t>(ksmm::multiply_cuda(problem, operands(rows, weight, y), stream)));
+  return y;
+}
+#endif
+
+}  // namespace
+
+TORCH_LIBRARY(ksmm, library) {
+  library.def("ks_matmul(Tensor x, Tensor weight, str layout) -> Tensor", {at::Tag::pt2_compliant_tag});
+}
+
+TORCH_LIBRARY_IMPL(ksmm, CPU, library) { library.impl("ks_matmul", ks_matmul_cpu); }
+
+#ifdef KSMM_WITH_CUDA
+TORCH_LIBRARY_IMPL(ksmm, CUDA, library) { library.impl("ks_matmul", ks_matmul_cuda); }
+#endif
