@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-import matplotlib.ticker
 import numpy as np
 import style
 from groups import FEW, Group, statistics
@@ -77,7 +76,7 @@ def boxes_by_value(axes: Axes, groups: Sequence[Group], name: str, label: str) -
     scale, unit = (1e3, " [10⁻³]") if max(g.high for g in groups) < 0.1 else (1, "")
     style.set_labels(axes, positions, [_range(g.low * scale, g.high * scale) for g in groups])
     axes.set_xlim(-0.6, len(groups) - 0.4)
-    axes.set_xlabel(label + unit)
+    axes.set_xlabel(label + unit if label else "")
 
 
 def boxes_by_decades(axes: Axes, groups: Sequence[Group], name: str, label: str) -> None:
@@ -85,13 +84,23 @@ def boxes_by_decades(axes: Axes, groups: Sequence[Group], name: str, label: str)
     if groups[0].low == groups[0].high:
         boxes_by_value(axes, groups, name, label)
         return
-    axes.set_xscale("log")
-    widths = [0.7 * (g.high - g.low) for g in groups]
-    middles = [(g.high + g.low) / 2 for g in groups]
-    draw_boxes(axes, [g.values for g in groups], middles, widths, [name] * len(groups))
-    axes.set_xlim(groups[0].low / 1.1, groups[-1].high * 1.1)
-    axes.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
+    # Drawn over log10(x), where the boxes can be as wide as their ranges and in the middle of them.
+    limits = np.log10([[g.low, g.high] for g in groups])
+    widths = 0.75 * (limits[:, 1] - limits[:, 0])
+    draw_boxes(axes, [g.values for g in groups], limits.mean(axis=1), widths, [name] * len(groups))
+    margin = 0.1 * widths[0]
+    axes.set_xlim(limits[0, 0] - margin, limits[-1, 1] + margin)
+    ticks = style.round_numbers(groups[0].low, groups[-1].high)
+    axes.set_xticks(np.log10(ticks), [_short(tick) for tick in ticks])
     axes.set_xlabel(label)
+
+
+def boxes_by_name(axes: Axes, samples: Mapping[str, np.ndarray]) -> None:
+    """One box for each implementation, side by side, in its colour."""
+    positions = list(range(len(samples)))
+    draw_boxes(axes, list(samples.values()), positions, [0.65] * len(samples), list(samples))
+    style.set_labels(axes, positions, list(samples))
+    axes.set_xlim(-0.6, len(samples) - 0.4)
 
 
 def _whiskers(numbers: dict[str, float]) -> dict[str, float]:
@@ -100,3 +109,13 @@ def _whiskers(numbers: dict[str, float]) -> dict[str, float]:
 
 def _range(low: float, high: float) -> str:
     return f"{low:.3g}" if low == high else f"{low:.3g}–{high:.3g}"
+
+
+def _short(number: float) -> str:
+    """0.01 as it is; 10000 as 10⁴, 20000 as 2·10⁴."""
+    exponent = int(np.floor(np.log10(number) + 1e-9))
+    if -4 < exponent < 4:
+        return f"{number:g}"
+    mantissa = number / 10.0**exponent
+    power = f"10$^{{{exponent}}}$"
+    return power if abs(mantissa - 1) < 1e-9 else f"{mantissa:g}·{power}"

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import functools
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pandas as pd
 
@@ -35,13 +32,6 @@ def main(module_name: str) -> None:
 def read(path: Path) -> pd.DataFrame:
     """Rows of time.csv."""
     return pd.read_csv(path, keep_default_na=False, na_values=[""])
-
-
-def in_float16(module: ModuleType, name: str) -> tuple[Callable, Callable, Callable]:
-    """(caption, missing, draw) of a float32 figure's script, drawn in float16 under another name (appendix B.8)."""
-    caption = functools.partial(module.caption, dtype="float16")
-    missing = functools.partial(module.missing, dtype="float16")
-    return caption, missing, functools.partial(module.draw, dtype="float16", name=name)
 
 
 def conditions(table: pd.DataFrame, dtype: str | None, *problems: pd.Index) -> str:

@@ -33,8 +33,11 @@ COLOURS = {
 MARKERS = {"kernel": "o", "bmm_strided": "D", "bmm": "s", "einsum": "^", "bsr": "v", "sparse": "P", "dense": "X"}
 HATCHES = {"kernel": "", "bmm_strided": "xx", "bmm": "//", "einsum": "..", "bsr": "\\\\", "sparse": "--", "dense": "++"}
 
-NEUTRAL = "#8C8C8C"
-"""For a minimum over several implementations, which has no colour of its own."""
+NEUTRAL = "#999999"
+"""For a minimum over several implementations, which has no colour of its own, nor a hatch."""
+
+SEVERAL = ""
+"""The name to give for such a minimum where an implementation's name is asked for."""
 
 _SETTINGS = {
     "font.size": 8,
@@ -79,12 +82,12 @@ def colour(implementation: str) -> str:
 
 def hatch(implementation: str) -> str:
     """The hatch of an implementation's boxes, for print without colours."""
-    return HATCHES.get(implementation, "OO")
+    return HATCHES.get(implementation, "OO" if implementation else "")
 
 
 def marker(implementation: str) -> str:
     """The marker of an implementation's points."""
-    return MARKERS.get(implementation, "*")
+    return MARKERS.get(implementation, "*" if implementation else "o")
 
 
 def ordered(implementations: list[str] | set[str]) -> list[str]:
@@ -98,7 +101,7 @@ def ratio_axis(*panels: Axes, label: str) -> None:
     low = min(panel.dataLim.y0 for panel in panels)
     high = max(panel.dataLim.y1 for panel in panels)
     low, high = min(low, 1.0) / 1.08, max(high, 1.0) * 1.08
-    ticks = ratio_ticks(low, high)
+    ticks = round_numbers(low, high)
     for panel in panels:
         panel.set_yscale("log")
         panel.set_ylim(low, high)
@@ -106,10 +109,11 @@ def ratio_axis(*panels: Axes, label: str) -> None:
         panel.yaxis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, _: f"{value:g}"))
         panel.yaxis.set_minor_locator(matplotlib.ticker.NullLocator())
         panel.axhline(1, color="#000000", linewidth=0.8, linestyle=(0, (4, 2)), zorder=1.5)
-    panels[0].set_ylabel(label)
+    size = matplotlib.rcParams["axes.labelsize"]
+    panels[0].set_ylabel(label, fontsize=size if max(map(len, label.splitlines())) <= 30 else size - 1)
 
 
-def ratio_ticks(low: float, high: float) -> list[float]:
+def round_numbers(low: float, high: float) -> list[float]:
     """Three to eight round numbers between low and high, evenly spread on a log axis where that is possible."""
     decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     for mantissas in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)):

@@ -1,0 +1,70 @@
+"""The drawing of Figures 12 and 17: time in batch_first over time in batch_last, for each implementation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import ratios
+import style
+from boxes import boxes_by_name, convention
+from groups import Group, summary
+from matplotlib.figure import Figure
+from script import conditions, sentences
+
+
+@dataclass(frozen=True)
+class Layouts:
+    """A figure of time(batch_first) / time(batch_last) (appendix B.5).
+
+    Attributes:
+        name: stem of the files.
+        dtype: "float32", "float16" or "bfloat16".
+    """
+
+    name: str
+    dtype: str = "float32"
+
+    def missing(self, table: pd.DataFrame) -> str | None:
+        """Why the table cannot give the figure, or None."""
+        names = sorted(table.implementation.unique())
+        for layout in ratios.LAYOUTS:
+            reason = ratios.why_missing(table, self.dtype, names, layouts=[layout])
+            if reason is not None:
+                return reason
+        if ratios.layout_ratios(table, self.dtype).empty:
+            return f"in {self.dtype}, no implementation has a time in both layouts of one pattern"
+        return None
+
+    def caption(self, table: pd.DataFrame) -> str:
+        """What is drawn, of which patterns, on which device."""
+        quotients = ratios.layout_ratios(table, self.dtype)
+        left_out = set(table[table.dtype == self.dtype].implementation) - set(quotients)
+        return sentences(
+            "Time in batch_first over time in batch_last; above 1, batch_last is faster.",
+            f"No pattern has both layouts of {' and '.join(style.ordered(left_out))}." if left_out else "",
+            f"{ratios.ADDED} is not in the paper; in batch_first it takes patterns with d = 1 only."
+            if ratios.ADDED in quotients
+            else "",
+            convention(self.groups(table).values()),
+            conditions(table, self.dtype, quotients.index),
+        )
+
+    def draw(self, table: pd.DataFrame, output: Path) -> None:
+        """Writes <output>/<name>.pdf, .png and .csv (one row per box)."""
+        data = pd.concat([summary([g], implementation=name) for name, g in self.groups(table).items()])
+        style.save(self.figure(table), self.name, output, self.caption(table), data.drop(columns=["low", "high"]))
+
+    def groups(self, table: pd.DataFrame) -> dict[str, Group]:
+        """For each implementation, the ratios of all patterns."""
+        quotients = ratios.layout_ratios(table, self.dtype)
+        return {name: Group(1, 1, quotients[name].dropna().to_numpy()) for name in style.ordered(list(quotients))}
+
+    def figure(self, table: pd.DataFrame) -> Figure:
+        """One box for each implementation."""
+        figure = style.new_figure()
+        axes = figure.subplots()
+        boxes_by_name(axes, {name: group.values for name, group in self.groups(table).items()})
+        style.ratio_axis(axes, label="time batch_first / time batch_last")
+        return figure

@@ -1,0 +1,123 @@
+"""The drawing of Figures 6, 10, 11 and of their float16 versions: how much faster one side is than another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import groups
+import pandas as pd
+import ratios
+import style
+from boxes import boxes_by_decades, boxes_by_value, convention
+from groups import Group
+from matplotlib.axes import Axes
+from script import conditions, sentences
+
+
+@dataclass(frozen=True)
+class By:
+    """What the x axis shows of a pattern.
+
+    Attributes:
+        name: for captions and axis labels.
+        of: rows of `ratios.times` to one number each.
+        each_value: one box for each value if there are patterns enough; else ranges of equal width on a log axis.
+    """
+
+    name: str
+    of: Callable[[pd.Index], list[float]]
+    each_value: bool
+
+    def group(self, values: pd.Series) -> list[Group]:
+        """Groups of the values of patterns."""
+        return (groups.by_value if self.each_value else groups.by_decades)(self.of(values.index), values)
+
+    def describe(self, members: Sequence[Group]) -> str:
+        """What the caption says of the groups."""
+        return (groups.describe_values if self.each_value else groups.describe_decades)(members, self.name)
+
+    def draw(self, axes: Axes, members: Sequence[Group], implementation: str) -> None:
+        """The groups' boxes, in the colour of an implementation."""
+        (boxes_by_value if self.each_value else boxes_by_decades)(axes, members, implementation, self.name)
+
+
+MEMORY_RATIO = By("(b+c)/(bc)", lambda index: ratios.attribute(index, "memory_ratio"), each_value=True)
+MATRIX_SIZE = By("matrix size M × N", ratios.matrix_sizes, each_value=False)
+DENSITY = By("density 1/(ad)", lambda index: ratios.attribute(index, "density"), each_value=False)
+
+
+@dataclass(frozen=True)
+class Speedup:
+    """A figure of the speed-up of the fastest of `ours` over the fastest of `rivals`.
+
+    Attributes:
+        name: stem of the files.
+        ours: implementations; those without any time are left out, and the caption says so.
+        rivals: as ours.
+        by: the x axis.
+        dtype: "float32", "float16" or "bfloat16".
+        only_where_specialised_wins: as in Figures 6 and 13 (appendix B.8).
+    """
+
+    name: str
+    ours: tuple[str, ...]
+    rivals: tuple[str, ...]
+    by: By
+    dtype: str = "float32"
+    only_where_specialised_wins: bool = False
+
+    def missing(self, table: pd.DataFrame) -> str | None:
+        """Why the table cannot give the figure, or None."""
+        reason = ratios.why_missing(table, self.dtype, self.ours, self.rivals)
+        if reason is None and self.factors(table).empty:
+            return f"in {self.dtype}, no specialised implementation is faster than dense and sparse for any pattern"
+        return reason
+
+    def caption(self, table: pd.DataFrame) -> str:
+        """What is drawn, of which patterns, on which device."""
+        factors, seconds = self.factors(table), ratios.times(table, self.dtype)
+        ours, rivals = (ratios.label(ratios.present(seconds, side)) for side in (self.ours, self.rivals))
+        members = self.by.group(factors)
+        return sentences(
+            f"Time of {rivals} over time of {ours}; above 1, {ours} is faster.",
+            "For each implementation the faster of the two layouts.",
+            self._restriction(table),
+            self.by.describe(members),
+            ratios.absence(table, self.dtype, [*self.ours, *self.rivals]),
+            f"{ratios.ADDED}, which is not in the paper, is on neither side.",
+            convention(members),
+            conditions(table, self.dtype, factors.index),
+        )
+
+    def draw(self, table: pd.DataFrame, output: Path) -> None:
+        """Writes <output>/<name>.pdf, .png and .csv (one row per box)."""
+        members = self.by.group(self.factors(table))
+        figure = style.new_figure()
+        axes = figure.subplots()
+        seconds = ratios.times(table, self.dtype)
+        side, rivals = (ratios.present(seconds, names) for names in (self.ours, self.rivals))
+        self.by.draw(axes, members, side[0] if len(side) == 1 else style.SEVERAL)
+        style.ratio_axis(axes, label=f"speed-up of {ratios.label(side)}\nover {ratios.label(rivals)}")
+        style.save(figure, self.name, output, self.caption(table), groups.summary(members))
+
+    def factors(self, table: pd.DataFrame) -> pd.Series:
+        """The speed-up for each pattern that is drawn."""
+        seconds = ratios.times(table, self.dtype)
+        if self.only_where_specialised_wins:
+            seconds = ratios.where_specialised_wins(seconds)
+        return ratios.speedup(seconds, self.ours, self.rivals)
+
+    def _restriction(self, table: pd.DataFrame) -> str:
+        if not self.only_where_specialised_wins:
+            return ""
+        seconds = ratios.times(table, self.dtype)
+        specialised, generic = (ratios.present(seconds, side) for side in (ratios.SPECIALISED, ratios.GENERIC))
+        if not generic:
+            return f"No generic implementation ({', '.join(ratios.GENERIC)}) has a time, so all patterns are shown."
+        drawn, all_patterns = len(self.factors(table)), len(ratios.speedup(seconds, self.ours, self.rivals))
+        return (
+            f"Only the {drawn} of {all_patterns} patterns for which {ratios.label(specialised)} "
+            f"is faster than {ratios.label(generic)}, as in the paper."
+        )
