@@ -1,0 +1,57 @@
+# From a list of patterns to the paper's figures: build, time, aggregate, draw, report.
+# `snakemake --cores all` runs workflow/config/default.yaml; other settings with --configfile or --config key=value.
+import json
+import sys
+from pathlib import Path
+
+from snakemake.utils import min_version
+
+min_version("9.27")
+
+ROOT = Path(workflow.basedir)
+sys.path.insert(0, str(ROOT / "workflow"))
+
+from run_settings import run_settings, use_own_python
+from run_summary import read_rows, summary
+
+
+configfile: ROOT / "workflow/config/default.yaml"
+
+
+# One environment for every rule: that of environment.yml, where the pipeline itself runs.
+container: "docker://condaforge/miniforge3"
+
+
+report: "workflow/report/workflow.rst"
+
+
+use_own_python()
+run = run_settings(config)
+RESULTS = run.results
+
+
+wildcard_constraints:
+    name=r"\w+",
+    dtype=r"float32|float16|bfloat16",
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/build.smk"
+include: "workflow/rules/time.smk"
+include: "workflow/rules/figures.smk"
+include: "workflow/rules/notebooks.smk"
+include: "workflow/rules/report.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        RESULTS / "report.html",
+
+
+onsuccess:
+    print(summary(RESULTS))
+
+
+onerror:
+    print(summary(RESULTS))

@@ -1,0 +1,79 @@
+"""Checks a config against its schema, with messages that name the key, its value, and what is allowed."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from pathlib import Path
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+
+ROOT = Path(__file__).resolve().parent.parent
+SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.json"
+
+
+class ConfigError(ValueError):
+    """A config that cannot be run; the message names the key, its value, and what is allowed."""
+
+
+def check_config(config: dict) -> None:
+    """Checks the config against workflow/schemas/config.schema.json.
+
+    Raises:
+        ConfigError: names every key that is wrong, its value, and what is allowed.
+    """
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    errors = sorted(Draft202012Validator(schema).iter_errors(config), key=lambda error: list(map(str, error.path)))
+    complaints = [complaint for error in errors for complaint in _complaints(error)]
+    protocol = {} if complaints else config["protocol"]
+    if protocol and protocol["max_samples"] < protocol["min_samples"]:
+        complaints.append(
+            f"protocol.max_samples is {protocol['max_samples']}; it must be at least protocol.min_samples, "
+            f"which is {protocol['min_samples']}"
+        )
+    if complaints:
+        raise ConfigError("the config cannot be run:\n" + "\n".join(f"  config key {line}" for line in complaints))
+
+
+def _complaints(error: ValidationError) -> list[str]:
+    """One line for each key that a schema violation is about."""
+    key = ".".join(str(part) for part in error.absolute_path)
+    prefix = f"{key}." if key else ""
+    if error.validator == "additionalProperties":
+        allowed = sorted(error.schema["properties"])
+        return [_unknown(prefix, name, allowed) for name in sorted(set(error.instance) - set(allowed))]
+    if error.validator == "required":
+        missing = [name for name in error.validator_value if name not in error.instance]
+        # jsonschema reports each missing key on its own, with the name only in its message
+        return [f"{prefix}{name} is missing" for name in missing if repr(name) in error.message]
+    return [f"{key} is {error.instance!r}; {_allowed(error)}"]
+
+
+def _unknown(prefix: str, name: str, allowed: list[str]) -> str:
+    close = difflib.get_close_matches(name, allowed, n=1)
+    hint = f"did you mean {prefix}{close[0]}? " if close else ""
+    return f"{prefix}{name} is unknown; {hint}Allowed here: {', '.join(allowed)}"
+
+
+def _allowed(error: ValidationError) -> str:
+    """What a value that the schema refuses should have been."""
+    value = error.validator_value
+    phrases = {
+        "enum": lambda: f"it must be one of {', '.join(map(str, value))}",
+        "type": lambda: f"it must be of type {' or '.join([value] if isinstance(value, str) else value)}",
+        "minimum": lambda: f"it must be at least {value}",
+        "exclusiveMinimum": lambda: f"it must be greater than {value}",
+        "minItems": lambda: f"it must have at least {value} entry",
+        "minLength": lambda: "it must not be empty",
+        "uniqueItems": lambda: "its entries must differ from one another",
+        "anyOf": lambda: "it must be the word all, or a list of names",
+        "pattern": lambda: _PATTERN_MEANINGS.get(value, f"it must match {value}"),
+    }
+    return phrases.get(error.validator, lambda: error.message)()
+
+
+_PATTERN_MEANINGS = {
+    "^[a-z0-9][a-z0-9_.-]*$": "it must be auto, cpu, cuda or the name of a folder under measurements/",
+    "^[1-9][0-9]*(,[1-9][0-9]*){3}$": 'it must be four positive integers without spaces, such as "1,192,48,2"',
+}

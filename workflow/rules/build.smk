@@ -1,0 +1,17 @@
+# The kernel library, compiled once. Without a compiler the record says so, and `kernel` is recorded as skipped.
+
+
+rule build_kernel:
+    input:
+        sources=[*ROOT.glob("ksmm/csrc/**/*.*"), ROOT / "ksmm/build.py"],
+    output:
+        record=RESULTS / "build.json",
+    log:
+        RESULTS / "logs/build_kernel.log",
+    threads: workflow.cores
+    resources:
+        mem_mb=4000,
+    message:
+        "Building the kernel library"
+    shell:
+        "python -m ksmm build --record {output.record:q} > {log:q} 2>&1"

@@ -1,0 +1,87 @@
+# Which figures and tables the measurements can give is known once they are there: a checkpoint plans, then each is drawn.
+
+DRAWING_CODE = sorted(ROOT.glob("figures/*.py"))
+SHARED_DRAWING_CODE = [path for path in DRAWING_CODE if not path.stem.startswith(("fig", "table"))]
+
+
+checkpoint plan_figures:
+    input:
+        table=RESULTS / "time.csv",
+        code=DRAWING_CODE,
+    output:
+        plan=RESULTS / "figures.json",
+        left_out=report(
+            RESULTS / "left_out.csv",
+            category="Left out",
+            labels={"what": "figures and tables that this run cannot draw"},
+            caption="../report/left_out.rst",
+        ),
+    log:
+        RESULTS / "logs/plan_figures.log",
+    threads: 1
+    resources:
+        mem_mb=2000,
+    params:
+        script=ROOT / "figures/plan.py",
+    message:
+        "Finding out what {input.table} can give"
+    shell:
+        "python {params.script:q} --table {input.table:q} --output {output.plan:q} > {log:q} 2>&1"
+
+
+rule draw_figure:
+    input:
+        table=RESULTS / "time.csv",
+        script=ROOT / "figures/{name}.py",
+        code=SHARED_DRAWING_CODE,
+    output:
+        png=report(
+            RESULTS / "figures/{name}.png",
+            category="Figures",
+            labels={"figure": "{name}", "as": "picture"},
+            caption="../report/drawn.rst",
+        ),
+        pdf=RESULTS / "figures/{name}.pdf",
+        csv=report(
+            RESULTS / "figures/{name}.csv",
+            category="Figures",
+            labels={"figure": "{name}", "as": "numbers"},
+            caption="../report/drawn.rst",
+        ),
+    log:
+        RESULTS / "logs/draw/{name}.log",
+    threads: 1
+    resources:
+        mem_mb=2000,
+    params:
+        about=lambda wildcards: plan()[wildcards.name],
+    message:
+        "Drawing {wildcards.name}"
+    shell:
+        "python {input.script:q} --table {input.table:q} --output $(dirname {output.png:q}) > {log:q} 2>&1"
+
+
+rule draw_table:
+    input:
+        table=RESULTS / "time.csv",
+        script=ROOT / "figures/{name}.py",
+        code=SHARED_DRAWING_CODE,
+    output:
+        csv=report(
+            RESULTS / "tables/{name}.csv",
+            category="Tables",
+            labels={"table": "{name}"},
+            caption="../report/drawn.rst",
+        ),
+        markdown=RESULTS / "tables/{name}.md",
+    log:
+        RESULTS / "logs/draw/{name}.log",
+    threads: 1
+    resources:
+        mem_mb=2000,
+    params:
+        about=lambda wildcards: plan()[wildcards.name],
+    message:
+        "Writing {wildcards.name}"
+    shell:
+        "python {input.script:q} --table {input.table:q} --output $(dirname {output.csv:q}) > {log:q} 2>&1"

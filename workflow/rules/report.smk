@@ -1,0 +1,30 @@
+# One self-contained page of everything that a run made: Snakemake's own report, asked for on the finished results.
+
+
+rule results:
+    input:
+        results_of_run,
+        RESULTS / "time.csv",
+        RESULTS / "left_out.csv",
+
+
+rule write_report:
+    input:
+        results_of_run,
+        table=RESULTS / "time.csv",
+        script=ROOT / "workflow/scripts/write_report.py",
+    output:
+        page=RESULTS / "report.html",
+    log:
+        RESULTS / "logs/write_report.log",
+    threads: 1
+    resources:
+        mem_mb=2000,
+    params:
+        snakefile=ROOT / "Snakefile",
+        config=json.dumps(config),
+    message:
+        "Writing {output.page}"
+    shell:
+        "python {input.script:q} --snakefile {params.snakefile:q} --config {params.config:q}"
+        " --report {output.page:q} > {log:q} 2>&1"

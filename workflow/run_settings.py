@@ -1,0 +1,187 @@
+"""What one run of the pipeline does, worked out from its config: device, folders, timing jobs.
+
+The Snakefile imports this; nothing here knows of Snakemake. PyTorch is imported only where a run measures.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from check_config import ROOT, ConfigError, check_config
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """A run: which device, where its records are read and its results written, which jobs time which patterns.
+
+    `jobs` maps the name of a timing job to its patterns as "a,b,c,d"; it is None where published records are drawn.
+    """
+
+    device: str
+    device_type: str
+    results: Path
+    records_folder: Path
+    jobs: dict[str, list[str]] | None
+    implementations: list[str]
+    figures: list[str]
+    notebooks: list[str]
+
+    @property
+    def measures(self) -> bool:
+        """False where published records are drawn and nothing is measured."""
+        return self.jobs is not None
+
+    @property
+    def records(self) -> list[str]:
+        """Paths of the timing records that the table is made of."""
+        folder = self.records_folder / "time" / "records"
+        names = self.jobs if self.measures else sorted(path.stem for path in folder.glob("*.json"))
+        return [str(folder / f"{name}.json") for name in names]
+
+
+def run_settings(config: dict) -> RunSettings:
+    """Checks the config and works out the run.
+
+    Raises:
+        ConfigError: a key is missing, unknown or has a value that cannot be run.
+    """
+    check_config(config)
+    figures = _chosen("figures", config["figures"], _stems("figures/fig*.py") + _stems("figures/table*.py"))
+    notebooks = _chosen("notebooks", config["notebooks"], _stems("notebooks/*.ipynb"))
+    measurements = ROOT / config["measurements"]
+    device, device_type = resolve_device(config["device"], measurements)
+    results = Path(config["results"]) / device
+    check_writable(results)
+    if device_type == "published":
+        return RunSettings(device, device_type, results, measurements / device, None, [], figures, notebooks)
+    implementations = chosen_implementations(config["implementations"])
+    patterns = chosen_patterns(config[device_type]["patterns"], f"{device_type}.patterns")
+    jobs = timing_jobs(patterns, config["patterns_per_job"])
+    return RunSettings(device, device_type, results, results, jobs, implementations, figures, notebooks)
+
+
+def use_own_python() -> None:
+    """Makes `python` in the rules the one that runs Snakemake, whether or not its environment is activated."""
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+
+
+def published_devices(measurements: Path) -> list[str]:
+    """Names of the folders in `measurements` that hold timing records."""
+    return sorted(folder.name for folder in measurements.glob("*") if any(folder.glob("time/records/*.json")))
+
+
+def resolve_device(name: str, measurements: Path) -> tuple[str, str]:
+    """The slug of a device and what to do there: "cpu" or "cuda" to measure, "published" to draw its records.
+
+    Raises:
+        ConfigError: a GPU is asked for where PyTorch sees none, or the name is not that of a published device.
+    """
+    published = published_devices(measurements)
+    if name not in ("auto", "cpu", "cuda"):
+        if name not in published:
+            known = ", ".join(published) or "there are none"
+            raise ConfigError(
+                f"config key device is {name!r}; it must be auto, cpu or cuda to measure on this machine, "
+                f"or a device whose records are published under {measurements}: {known}"
+            )
+        return name, "published"
+    import torch
+
+    from ksmm.measure.provenance import device_slug
+
+    has_gpu = name != "cpu" and torch.cuda.is_available()
+    if name == "cuda" and not has_gpu:
+        raise ConfigError(
+            f"config key device is 'cuda', but PyTorch {torch.__version__} sees no GPU here. Check `nvidia-smi` and "
+            "that PyTorch was built for CUDA (torch.version.cuda), or measure on the CPU with device=cpu"
+            + "".join(f", or draw published records with device={device}" for device in published)
+        )
+    device_type = "cuda" if has_gpu else "cpu"
+    return device_slug(device_type), device_type
+
+
+def check_writable(folder: Path) -> None:
+    """Checks that the folder can be written or created, without creating it.
+
+    Raises:
+        ConfigError: the nearest folder above it that exists cannot be written, or is a file.
+    """
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        what = "cannot be written to" if existing.is_dir() else "is a file"
+        raise ConfigError(
+            f"results cannot be written to {folder}: {existing} {what}; "
+            "choose another folder with the config key results (--config results=FOLDER)"
+        )
+
+
+def chosen_implementations(names: str | list[str]) -> list[str]:
+    """Names of registered implementations: those given, all for "all".
+
+    Raises:
+        ConfigError: one is not registered.
+    """
+    import ksmm
+
+    return _chosen("implementations", names, ksmm.implementations())
+
+
+def chosen_patterns(section: dict, key: str) -> list:
+    """The patterns (ksmm.Pattern) that a section such as cpu.patterns asks for, in the order of their list.
+
+    Raises:
+        ConfigError: the limits leave no pattern.
+    """
+    import ksmm
+    from ksmm.pattern_lists import stratified_sample
+
+    if section["explicit"] is not None:
+        return [ksmm.Pattern.parse(text) for text in section["explicit"]]
+    patterns = {"benchmark": ksmm.benchmark_patterns, "energy": ksmm.energy_patterns}[section["list"]]()
+    max_nnz, max_features = section["max_nnz"], section["max_features"]
+    kept = [
+        pattern
+        for pattern in patterns
+        if (max_nnz is None or pattern.nnz <= max_nnz) and (max_features is None or max(pattern.shape) <= max_features)
+    ]
+    if not kept:
+        raise ConfigError(
+            f"config keys {key}.max_nnz = {max_nnz} and {key}.max_features = {max_features} leave none of the "
+            f"{len(patterns)} patterns of the list {section['list']!r}; raise them"
+        )
+    return kept if section["sample"] is None else stratified_sample(kept, section["sample"])
+
+
+def timing_jobs(patterns: list, patterns_per_job: int) -> dict[str, list[str]]:
+    """Job name -> its patterns as "a,b,c,d": "1x48x48x1" for one, "<first>-to-<last>" for several."""
+    jobs = {}
+    for start in range(0, len(patterns), patterns_per_job):
+        members = patterns[start : start + patterns_per_job]
+        name = members[0].slug if len(members) == 1 else f"{members[0].slug}-to-{members[-1].slug}"
+        jobs[name] = [str(pattern) for pattern in members]
+    return jobs
+
+
+def _chosen(key: str, names: str | list[str], known: Iterable[str]) -> list[str]:
+    """Those of the known names that the config asks for, all of them for "all", in the order of the known.
+
+    Raises:
+        ConfigError: a name is not known.
+    """
+    known = list(known)
+    unknown = [] if names == "all" else [name for name in names if name not in known]
+    if unknown:
+        raise ConfigError(
+            f"config key {key} has {', '.join(map(repr, unknown))}; it must be all, or a list of some of "
+            + (", ".join(known) or "none: there are none")
+        )
+    return [name for name in known if names == "all" or name in names]
+
+
+def _stems(pattern: str) -> list[str]:
+    """Names without ending of the repository's files that match the pattern, sorted."""
+    return sorted(path.stem for path in ROOT.glob(pattern))

@@ -1,0 +1,38 @@
+"""What a run left behind: where its figures, tables, notebooks and report are, and what it could not draw or use."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+
+def summary(results: Path) -> str:
+    """Text for the end of a run: the folders with results, the records set aside, what was left out and why."""
+    lines = [f"Results of this run are under {results}/"]
+    for what, pattern in {
+        "figures": "figures/*.pdf",
+        "tables": "tables/*.md",
+        "notebooks": "notebooks/*.ipynb",
+        "timings": "time.csv",
+        "report": "report.html",
+    }.items():
+        found = sorted(results.glob(pattern))
+        if found:
+            where = found[0] if "*" not in pattern else f"{found[0].parent}/ ({len(found)})"
+            lines.append(f"  {what:<10} {where}")
+    lines += listed("left out:", read_rows(results / "left_out.csv"), "name")
+    lines += listed("records set aside:", read_rows(results / "rejected.csv"), "record")
+    return "\n".join(lines)
+
+
+def listed(title: str, rows: list[dict[str, str]], key: str) -> list[str]:
+    """A title and one line for each row, or nothing where there is no row."""
+    return [f"  {title}", *(f"    {row[key]}: {row['reason']}" for row in rows)] if rows else []
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file; none where there is no such file."""
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))

@@ -1,0 +1,58 @@
+"""Executes a notebook on one dtype of a table, and writes it with its outputs, as .ipynb and as .html.
+
+python workflow/scripts/execute_notebook.py notebooks/layout_study.ipynb --table results/cpu-x86_64/time.csv \
+    --device cpu-x86_64 --dtype float32 --output results/cpu-x86_64/notebooks/layout_study-float32.ipynb
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import nbformat
+import papermill
+from nbconvert import HTMLExporter
+
+
+def main() -> None:
+    """Command line of this script; exit status 1 where a cell of the notebook fails."""
+    arguments = parse_arguments()
+    failed = arguments.output.with_suffix(".failed.ipynb")
+    parameters = {
+        "table": str(arguments.table.resolve()),
+        "device": arguments.device,
+        "dtype": arguments.dtype,
+        "layout": arguments.layout,
+        "output": str(arguments.output.parent.resolve()),
+    }
+    failed.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        papermill.execute_notebook(
+            arguments.notebook, failed, parameters, kernel_name="python3", progress_bar=False, cwd=str(failed.parent)
+        )
+    except papermill.PapermillExecutionError as error:
+        sys.exit(f"{arguments.notebook} failed; the notebook up to the error is {failed}\n{error}")
+    write_html(failed, arguments.output.with_suffix(".html"))
+    failed.replace(arguments.output)
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("notebook", type=Path)
+    parser.add_argument("--table", type=Path, required=True, help="time.csv")
+    parser.add_argument("--device", required=True, help="slug of the device, e.g. cpu-x86_64")
+    parser.add_argument("--dtype", required=True, help="float32, float16 or bfloat16")
+    parser.add_argument("--layout", choices=["batch_first", "batch_last", "both"], default="both")
+    parser.add_argument("--output", type=Path, required=True, help=".ipynb file to write; the .html lies beside it")
+    return parser.parse_args()
+
+
+def write_html(notebook: Path, path: Path) -> None:
+    """Writes the notebook as one HTML file, without its code."""
+    exporter = HTMLExporter(exclude_input=True, exclude_input_prompt=True, exclude_output_prompt=True)
+    body, _ = exporter.from_notebook_node(nbformat.read(notebook, as_version=4))
+    path.write_text(body, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

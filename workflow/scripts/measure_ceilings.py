@@ -1,0 +1,23 @@
+"""Measures what a device can do at best: its copy bandwidth, and its matrix product rate per dtype.
+
+python workflow/scripts/measure_ceilings.py --device-type cpu --dtypes float32 --record ceilings.json
+"""
+
+import argparse
+from pathlib import Path
+
+from ksmm.measure.ceilings import measure_ceilings
+
+
+def main() -> None:
+    """Command line of this script."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device-type", choices=["cpu", "cuda"], required=True)
+    parser.add_argument("--dtypes", nargs="+", required=True, help="float32, float16, bfloat16")
+    parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
+    arguments = parser.parse_args()
+    measure_ceilings(arguments.device_type, arguments.dtypes, arguments.record)
+
+
+if __name__ == "__main__":
+    main()

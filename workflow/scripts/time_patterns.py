@@ -1,0 +1,68 @@
+"""Times every implementation, layout and dtype on some patterns, and writes one record.
+
+python workflow/scripts/time_patterns.py --patterns 1,192,48,2 6,64,64,1 --device-type cpu --batch-size 512 \
+    --dtypes float32 --record records/mine.json --journal journal
+
+What was measured when the script was stopped is in the journal, and is not measured again by the next try.
+Progress goes to stderr, everything that is logged to the file --log.
+"""
+
+import argparse
+import json
+import logging
+from pathlib import Path
+
+import ksmm
+from ksmm.measure.bench import PoisonedDeviceError
+from ksmm.measure.job import reexecute, run_job
+from ksmm.measure.protocol import Protocol
+
+
+def main() -> None:
+    """Command line of this script."""
+    arguments = parse_arguments()
+    log_to(arguments.log)
+    names = list(ksmm.implementations()) if arguments.implementations == ["all"] else arguments.implementations
+    try:
+        run_job(
+            arguments.patterns,
+            device_type=arguments.device_type,
+            batch_size=arguments.batch_size,
+            dtypes=arguments.dtypes,
+            layouts=arguments.layouts,
+            implementations=names,
+            protocol=Protocol(**arguments.protocol),
+            record=arguments.record,
+            journal=arguments.journal,
+        )
+    except PoisonedDeviceError:
+        reexecute()
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--patterns", type=ksmm.Pattern.parse, nargs="+", required=True, help="a,b,c,d ...")
+    parser.add_argument("--device-type", choices=["cpu", "cuda"], required=True)
+    parser.add_argument("--batch-size", type=int, required=True)
+    parser.add_argument("--dtypes", nargs="+", default=["float32"], help="float32, float16, bfloat16")
+    parser.add_argument("--layouts", nargs="+", default=list(ksmm.LAYOUTS), help="batch_first, batch_last")
+    parser.add_argument("--implementations", nargs="+", default=["all"], help="their names, or all")
+    parser.add_argument("--protocol", type=json.loads, default={}, help='JSON, e.g. {"min_samples": 10}')
+    parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
+    parser.add_argument("--journal", type=Path, required=True, help="folder for what is measured before the end")
+    parser.add_argument("--log", type=Path, help="file to log to")
+    return parser.parse_args()
+
+
+def log_to(path: Path | None) -> None:
+    """Sends the log to stderr, and to the file where one is given."""
+    handlers: list[logging.Handler] = [logging.StreamHandler()]
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handlers.append(logging.FileHandler(path, mode="w", encoding="utf-8"))
+    logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=handlers)
+
+
+if __name__ == "__main__":
+    main()
