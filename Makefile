@@ -1,0 +1,54 @@
+# Needs python3 (3.11 or newer), make and a C++ compiler; everything else goes into .venv.
+#   make figures                        measure on this machine and draw (workflow/config/default.yaml)
+#   make figures DEVICE=nvidia-h200     draw the published measurements of a device, without measuring
+#   make figures CONFIG=workflow/config/paper.yaml
+#   make test, make lint, make format, make clean
+PYTHON ?= python3
+CORES ?= all
+CONFIG ?=
+DEVICE ?=
+# More options of pip, e.g. --extra-index-url with PyTorch's CPU builds, which are much smaller than those for CUDA.
+PIP_FLAGS ?=
+
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+CPP_SOURCES = $(shell find ksmm/csrc -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
+NOTEBOOKS = $(wildcard notebooks/*.ipynb)
+
+.PHONY: figures test lint format clean
+
+figures: $(INSTALLED)
+	$(BIN)/snakemake --cores $(CORES) \
+	  $(if $(CONFIG),--configfile "$(CONFIG)") $(if $(DEVICE),--config "device=$(DEVICE)")
+	@echo "Reports:"; ls results/*/report.html
+
+test: $(INSTALLED)
+	$(BIN)/pytest
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/snakemake --lint
+	$(BIN)/clang-format --dry-run -Werror $(CPP_SOURCES)
+	$(if $(NOTEBOOKS),$(BIN)/nbstripout --verify $(NOTEBOOKS))
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	$(BIN)/snakefmt Snakefile workflow
+	$(BIN)/clang-format -i $(CPP_SOURCES)
+	$(if $(NOTEBOOKS),$(BIN)/nbstripout $(NOTEBOOKS))
+
+# Results stay: they may be hours of measuring.
+clean:
+	rm -rf .venv ksmm/_build *.egg-info .pytest_cache .ruff_cache
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 11) else "$(PYTHON) is Python %d.%d; \
+	ksmm needs 3.11 or newer: make PYTHON=/path/to/python3.12 ..." % v[:2])'
+	$(PYTHON) -m venv .venv
+	@echo "Installing into .venv, which takes a minute or two ..."
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) \
+	  -c constraints.txt -e '.[build,workflow,dev]'
+	@touch $@
