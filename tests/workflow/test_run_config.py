@@ -1,0 +1,101 @@
+"""Presets have the same keys, and a wrong config is refused by name."""
+
+import copy
+
+import pytest
+import yaml
+
+from tests.workflow.conftest import ROOT, run_snakemake
+
+from check_config import ConfigError, check_config  # isort: skip - found through conftest
+
+PRESETS = sorted((ROOT / "workflow" / "config").glob("*.yaml"))
+
+
+def preset(name: str) -> dict:
+    return yaml.safe_load((ROOT / "workflow" / "config" / f"{name}.yaml").read_text())
+
+
+def keys(config: object, prefix: str = "") -> set[str]:
+    if not isinstance(config, dict):
+        return {prefix}
+    return set().union(*(keys(value, f"{prefix}.{key}") for key, value in config.items()))
+
+
+def changed(config: dict, key: str, value: object) -> dict:
+    """A copy of the config with the value at a dotted key; None removes the key."""
+    config = copy.deepcopy(config)
+    *path, last = key.split(".")
+    section = config
+    for name in path:
+        section = section[name]
+    if value is None:
+        del section[last]
+    else:
+        section[last] = value
+    return config
+
+
+@pytest.mark.parametrize("path", PRESETS, ids=lambda path: path.stem)
+def test_presets_are_valid_and_have_the_same_keys(path):
+    config = yaml.safe_load(path.read_text())
+    check_config(config)
+    assert keys(config) == keys(preset("default"))
+
+
+def test_the_paper_preset_measures_the_papers_protocol():
+    config = preset("paper")
+    for section in ("cpu", "cuda"):
+        assert config[section] == {
+            "patterns": {"list": "benchmark", "sample": None, "max_nnz": None, "max_features": None, "explicit": None},
+            "batch_size": 25088,
+            "dtypes": ["float32", "float16"],
+        }
+    assert config["protocol"]["min_samples"] >= 10
+    assert config["protocol"]["runs_per_sample"] >= 10
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("bach_size", 16, ["bach_size is unknown", "Allowed here: cpu, cuda"]),
+        ("cpu.bach_size", 16, ["cpu.bach_size is unknown", "did you mean cpu.batch_size?"]),
+        ("cpu.batch_size", -3, ["cpu.batch_size is -3", "at least 1"]),
+        ("cpu.batch_size", 2.5, ["cpu.batch_size is 2.5", "integer"]),
+        ("cpu.batch_size", "16", ["cpu.batch_size is '16'", "integer"]),
+        ("cuda.dtypes", ["float8"], ["cuda.dtypes.0 is 'float8'", "float32, float16, bfloat16"]),
+        ("cuda.dtypes", [], ["cuda.dtypes is []", "at least 1"]),
+        ("layouts", ["batch_second"], ["layouts.0 is 'batch_second'", "batch_first, batch_last"]),
+        ("layouts", ["batch_first", "batch_first"], ["layouts is", "differ"]),
+        ("cpu.patterns.list", "all", ["cpu.patterns.list is 'all'", "benchmark, energy"]),
+        ("cpu.patterns.explicit", ["1,2,3"], ["cpu.patterns.explicit.0 is '1,2,3'", "four positive integers"]),
+        ("cpu.patterns.explicit", ["1,0,3,4"], ["cpu.patterns.explicit.0 is '1,0,3,4'", "1,192,48,2"]),
+        ("cpu.patterns.sample", 0, ["cpu.patterns.sample is 0", "at least 1"]),
+        ("protocol.seed", None, ["protocol.seed is missing"]),
+        ("protocol.max_seconds", 0, ["protocol.max_seconds is 0", "greater than 0"]),
+        ("protocol.max_samples", 1, ["protocol.max_samples is 1", "protocol.min_samples, which is 2"]),
+        ("protocol.samples", 1, ["protocol.samples is unknown", "did you mean protocol.m"]),
+        ("patterns_per_job", 0, ["patterns_per_job is 0", "at least 1"]),
+        ("device", "NVIDIA H200", ["device is 'NVIDIA H200'", "auto, cpu, cuda"]),
+        ("figures", "some", ["figures is 'some'", "the word all, or a list of names"]),
+        ("results", "", ["results is ''", "not be empty"]),
+    ],
+)
+def test_a_wrong_config_is_refused_by_name(key, value, expected):
+    with pytest.raises(ConfigError) as caught:
+        check_config(changed(preset("test"), key, value))
+    for text in expected:
+        assert text in str(caught.value)
+
+
+def test_every_wrong_key_is_named_at_once():
+    config = changed(changed(preset("test"), "device", 3), "cpu.batch_size", 0)
+    with pytest.raises(ConfigError, match=r"cpu\.batch_size is 0(?s:.)*device is 3"):
+        check_config(config)
+
+
+@pytest.mark.workflow
+def test_the_pipeline_says_which_key_is_wrong(tmp_path):
+    done = run_snakemake(tmp_path, "--config", "patterns_per_jop=3")
+    assert done.returncode != 0
+    assert "config key patterns_per_jop is unknown; did you mean patterns_per_job?" in done.stdout

@@ -1,0 +1,96 @@
+"""What a run does, worked out from its config: device, folders, patterns, jobs."""
+
+import itertools
+
+import pytest
+
+import ksmm
+from tests.workflow.conftest import ROOT, run_snakemake
+from tests.workflow.test_run_config import changed, preset
+
+from check_config import ConfigError  # isort: skip - found through conftest
+import run_settings  # isort: skip
+
+MEASUREMENTS = ROOT / "measurements"
+
+
+def test_a_gpu_asked_for_and_absent_is_an_error_that_says_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    (tmp_path / "nvidia-z1" / "time" / "records").mkdir(parents=True)
+    (tmp_path / "nvidia-z1" / "time" / "records" / "1x2x2x1.json").touch()
+    with pytest.raises(ConfigError, match=r"device is 'cuda'.*no GPU.*device=cpu.*device=nvidia-z1"):
+        run_settings.resolve_device("cuda", tmp_path)
+    assert run_settings.resolve_device("auto", tmp_path)[1] == "cpu"
+    assert run_settings.resolve_device("nvidia-z1", tmp_path) == ("nvidia-z1", "published")
+
+
+def test_a_device_that_is_not_published_is_an_error_that_lists_those_that_are(tmp_path):
+    (tmp_path / "nvidia-z1" / "time" / "records").mkdir(parents=True)
+    (tmp_path / "nvidia-z1" / "time" / "records" / "1x2x2x1.json").touch()
+    with pytest.raises(ConfigError, match=r"device is 'nvidia-z2'.*auto, cpu or cuda.*nvidia-z1"):
+        run_settings.resolve_device("nvidia-z2", tmp_path)
+
+
+def test_results_below_a_file_are_refused(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"results cannot be written.*file is a file.*--config results="):
+        run_settings.check_writable(tmp_path / "file" / "results")
+    run_settings.check_writable(tmp_path / "a" / "b" / "c")
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.workflow
+def test_the_pipeline_says_what_to_do_about_unwritable_results(tmp_path):
+    (tmp_path / "file").touch()
+    done = run_snakemake(tmp_path, "--config", "results=file/results")
+    assert done.returncode != 0
+    assert "choose another folder with the config key results" in done.stdout
+
+
+@pytest.mark.workflow
+def test_the_pipeline_says_what_to_do_about_an_absent_gpu(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    done = run_snakemake(tmp_path, "--config", "device=cuda")
+    assert done.returncode != 0
+    assert "config key device is 'cuda', but PyTorch" in done.stdout
+    assert "device=cpu" in done.stdout
+
+
+@pytest.mark.parametrize("key", ["implementations", "figures", "notebooks"])
+def test_an_unknown_name_is_refused_with_those_that_are_known(key):
+    with pytest.raises(ConfigError, match=rf"config key {key} has 'magic'; it must be all, or a list"):
+        run_settings.run_settings(changed(preset("test"), key, ["magic"]))
+
+
+@pytest.mark.parametrize("name", ["default", "paper", "test"])
+def test_every_preset_gives_jobs_that_cover_its_patterns_once(name):
+    config = changed(preset(name), "device", "cpu")
+    settings = run_settings.run_settings(config)
+    patterns = list(itertools.chain(*settings.jobs.values()))
+    assert len(patterns) == len(set(patterns))
+    assert patterns == [str(p) for p in run_settings.chosen_patterns(config["cpu"]["patterns"], "cpu.patterns")]
+    assert settings.implementations == list(ksmm.implementations())
+    if name == "paper":
+        assert len(patterns) == 627
+
+
+def test_limits_are_kept_and_refused_where_they_leave_nothing():
+    section = {"list": "benchmark", "sample": 10, "max_nnz": 100_000, "max_features": 2048, "explicit": None}
+    chosen = run_settings.chosen_patterns(section, "cpu.patterns")
+    assert len(chosen) == 10
+    assert all(p.nnz <= 100_000 and max(p.shape) <= 2048 for p in chosen)
+    with pytest.raises(ConfigError, match=r"cpu.patterns.max_nnz = 5"):
+        run_settings.chosen_patterns({**section, "max_nnz": 5}, "cpu.patterns")
+
+
+def test_jobs_are_named_by_their_patterns():
+    patterns = [ksmm.Pattern(1, 2, 3, 4), ksmm.Pattern(1, 2, 3, 5), ksmm.Pattern(1, 2, 3, 6)]
+    assert run_settings.timing_jobs(patterns, 1) == {
+        "1x2x3x4": ["1,2,3,4"],
+        "1x2x3x5": ["1,2,3,5"],
+        "1x2x3x6": ["1,2,3,6"],
+    }
+    assert run_settings.timing_jobs(patterns, 2) == {
+        "1x2x3x4-to-1x2x3x5": ["1,2,3,4", "1,2,3,5"],
+        "1x2x3x6": ["1,2,3,6"],
+    }
