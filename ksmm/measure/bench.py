@@ -1,0 +1,223 @@
+"""Measures one implementation on one problem: checked, then timed; whatever happens becomes a status, never a crash."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ksmm.implementations import Implementation, Packed
+from ksmm.measure import check, memory, nvidia, timer
+from ksmm.measure.inputs import Inputs, first_of_batch, make_inputs
+from ksmm.measure.measurement import Measurement, utc_now
+from ksmm.measure.protocol import Protocol
+from ksmm.problem import Problem, dtype_name
+
+_REASON_LENGTH = 300
+_TRIAL_FRACTIONS = (64, 8)
+
+
+class PoisonedDeviceError(RuntimeError):
+    """A CUDA error after which this process cannot use the device any more, where a new process can.
+
+    Attributes:
+        measurement: of status failed, what was being measured.
+    """
+
+    def __init__(self, measurement: Measurement) -> None:
+        pattern = ",".join(map(str, measurement.pattern))
+        super().__init__(f"{measurement.implementation} on {pattern}: {measurement.reason}")
+        self.measurement = measurement
+
+
+class _GaveUpError(Exception):
+    """Carries a status other than ok out of the steps of a measurement."""
+
+    def __init__(self, status: str, reason: str, relative_error: float | None = None) -> None:
+        super().__init__(status, reason)
+        self.outcome = {"status": status, "reason": reason, "relative_error": relative_error}
+
+
+class Bench:
+    """One problem, its operands and its reference, on which implementations are measured one after the other.
+
+    Args:
+        problem: what is computed.
+        protocol: how it is timed.
+        reference: to be shared by the two layouts of one pattern, batch size and dtype.
+    """
+
+    def __init__(self, problem: Problem, protocol: Protocol, reference: check.Reference | None = None) -> None:
+        self.problem = problem
+        self.protocol = protocol
+        self.reference = reference or check.Reference(problem)
+        self.tolerance = check.tolerance(problem.dtype, problem.pattern.c)
+        self._inputs: Inputs | None = None
+
+    def measure(self, implementation: Implementation, part: str = "whole") -> Measurement:
+        """Checks what an implementation computes against float64 and, if it is right, times it.
+
+        Args:
+            implementation: registered or not.
+            part: "whole", or "multiplication" for an implementation that has permute, multiply and permute_back.
+
+        Raises:
+            PoisonedDeviceError: a CUDA error that this process does not recover from.
+        """
+        started_at, start = utc_now(), time.monotonic()
+        with torch.no_grad(), timer.strict_precision():
+            outcome, poisoned = self._attempt(implementation, part)
+        if not poisoned:
+            memory.release_memory(self.problem.device_type)
+        measurement = Measurement(
+            pattern=tuple(self.problem.pattern),
+            batch_size=self.problem.batch_size,
+            dtype=dtype_name(self.problem.dtype),
+            layout=self.problem.layout,
+            implementation=implementation.name,
+            part=part,
+            tolerance=self.tolerance,
+            started_at=started_at,
+            duration_s=time.monotonic() - start,
+            **outcome,
+        )
+        if poisoned:
+            raise PoisonedDeviceError(measurement)
+        return measurement
+
+    def _attempt(self, implementation: Implementation, part: str) -> tuple[dict[str, Any], bool]:
+        try:
+            reason = implementation.supports(self.problem)
+            if reason is not None:
+                return {"status": "skipped", "reason": reason}, False
+            return self._measure(implementation, part), False
+        except _GaveUpError as stop:
+            return stop.outcome, False
+        except Exception as error:  # noqa: BLE001 - an implementation may raise anything; the others must go on
+            if memory.is_out_of_memory(error):
+                return {"status": "out_of_memory", "reason": one_line(error)}, False
+            return {"status": "failed", "reason": f"{type(error).__name__}: {one_line(error)}"}, is_poison(error)
+
+    def _measure(self, implementation: Implementation, part: str) -> dict[str, Any]:
+        inputs = self._operands(implementation.name)
+        packed = implementation.pack(inputs.weight, self.problem.layout)
+        self._refuse_slow(lambda x: implementation.matmul(packed, x), inputs.x)
+        run, whole = products(implementation, packed, inputs.x, part)
+        error = self._check(whole, inputs)
+        estimate = timer.estimate_seconds(run, self.protocol, self.problem.device_type)
+        if estimate > self.protocol.max_seconds_per_run:
+            raise _too_slow(self.problem.batch_size, estimate, self.protocol)
+        timing = timer.time_product(run, self.protocol, self.problem.device_type, estimate)
+        median = timer.median(timing.samples_s)
+        graph_samples, note = self._replay(run, median)
+        return {
+            "status": "ok",
+            "samples_s": timing.samples_s,
+            "runs_per_sample": timing.runs_per_sample,
+            "protocol_met": timing.protocol_met,
+            "median_s": median,
+            "iqr_s": timer.interquartile_range(timing.samples_s),
+            "cuda_graph_samples_s": graph_samples,
+            "relative_error": error,
+            "device_state": nvidia.device_state() if self.problem.device_type == "cuda" else {},
+            "note": note,
+        }
+
+    def _operands(self, implementation: str) -> Inputs:
+        needed = memory.product_bytes(self.problem, implementation)
+        if self._inputs is None:
+            needed += memory.operand_bytes(self.problem)
+        reason = memory.shortage(needed, self.problem.device_type)
+        if reason is not None:
+            raise _GaveUpError("out_of_memory", reason)
+        if self._inputs is None:
+            self._inputs = make_inputs(self.problem, self.protocol.seed)
+        return self._inputs
+
+    def _refuse_slow(self, matmul: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> None:
+        """Tries parts of the batch first: a product that would take an hour cannot be stopped once it runs.
+
+        What already exceeds the limit on a part of the batch exceeds it on the whole. These runs warm up, too.
+        """
+        for fraction in _TRIAL_FRACTIONS:
+            count = self.problem.batch_size // fraction
+            if count == 0:
+                continue
+            part = first_of_batch(x, self.problem.layout, count)
+            seconds = timer.seconds_of(lambda part=part: matmul(part), self.problem.device_type)
+            if seconds > self.protocol.max_seconds_per_run:
+                raise _too_slow(count, seconds, self.protocol)
+
+    def _check(self, whole: Callable[[], torch.Tensor], inputs: Inputs) -> float:
+        """The relative error of the whole product; gives up if it is too large, or the product takes too long."""
+        results = []
+        seconds = timer.seconds_of(lambda: results.append(whole()), self.problem.device_type)
+        if seconds > 2 * self.protocol.max_seconds_per_run:  # up to twice the limit, a second run decides
+            raise _too_slow(self.problem.batch_size, seconds, self.protocol)
+        y = results.pop()
+        reason, error = check.fault(y, self.problem), None
+        if reason is None:
+            error = self.reference.relative_error(y, inputs)
+            reason = check.fault_of_error(error, self.tolerance)
+        if reason is not None:
+            raise _GaveUpError("wrong", reason, error if error is not None and math.isfinite(error) else None)
+        return error
+
+    def _replay(self, run: Callable[[], object], median: float) -> tuple[tuple[float, ...], str]:
+        """Samples from a CUDA graph where launching matters, or why there are none."""
+        if self.problem.device_type != "cuda" or median >= timer.CUDA_GRAPH_BELOW_S:
+            return (), ""
+        try:
+            return timer.time_cuda_graph(run, self.protocol, median).samples_s, ""
+        except RuntimeError as error:
+            if is_poison(error):
+                raise
+            return (), f"no CUDA graph: {one_line(error)}"
+
+
+def products(
+    implementation: Implementation, packed: Packed, x: torch.Tensor, part: str
+) -> tuple[Callable[[], torch.Tensor], Callable[[], torch.Tensor]]:
+    """What is timed, and what is checked: the same for the whole product.
+
+    For the multiplication alone, X is permuted beforehand, and what is checked is permuted back.
+    """
+    if part == "whole":
+        return (lambda: implementation.matmul(packed, x),) * 2
+    permuted = implementation.permute(packed, x)
+
+    def run() -> torch.Tensor:
+        return implementation.multiply(packed, permuted)
+
+    return run, lambda: implementation.permute_back(packed, run())
+
+
+def _too_slow(count: int, seconds: float, protocol: Protocol) -> _GaveUpError:
+    limit = protocol.max_seconds_per_run
+    return _GaveUpError(
+        "too_slow", f"one product on a batch of {count} takes {seconds:.3g} s; max_seconds_per_run is {limit:g} s"
+    )
+
+
+def one_line(error: BaseException) -> str:
+    """The first line of an exception's message, cut to a length that a table can bear."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:_REASON_LENGTH] if lines else type(error).__name__
+
+
+def is_poison(error: BaseException) -> bool:
+    """Whether CUDA failed in a way that every later call in this process fails too (an illegal address, say)."""
+    kinds = (torch.AcceleratorError,) if hasattr(torch, "AcceleratorError") else ()
+    if not isinstance(error, kinds) and "CUDA error" not in str(error):
+        return False
+    if not torch.cuda.is_initialized():
+        return True  # nothing to ask, so the careful answer
+    try:
+        torch.cuda.synchronize()
+        torch.zeros(1, device="cuda").add_(1).item()
+    except RuntimeError:
+        return True
+    return False

@@ -1,0 +1,176 @@
+"""What the device itself can do: copy bandwidth, and the rate of a large matrix product in each dtype."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from ksmm.measure import memory, nvidia, provenance, timer
+from ksmm.measure.files import prepare_folder, write_atomically
+from ksmm.measure.lock import device_lock
+from ksmm.measure.measurement import utc_now
+from ksmm.measure.records import RecordError, dump, load_json
+from ksmm.problem import Problem, dtype_name, parse_dtype
+from ksmm.roofline import attainable_seconds
+
+logger = logging.getLogger(__name__)
+
+SCHEMA_VERSION = 1
+_LARGEST_SIZE = {"cpu": 2048, "cuda": 8192}
+_SMALLEST_SIZE = 256
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """The measured ceilings of a device.
+
+    Attributes:
+        device: its slug.
+        copy_bytes_per_s: bytes read plus bytes written, per second of a large copy.
+        operations_per_s: of a large square matrix product, by name of the dtype; float32 without TF32.
+    """
+
+    device: str
+    copy_bytes_per_s: float
+    operations_per_s: dict[str, float]
+
+    def attainable_seconds(self, problem: Problem) -> float | None:
+        """The roofline of a problem; None if the rate of its dtype was not measured."""
+        rate = self.operations_per_s.get(dtype_name(problem.dtype))
+        return None if rate is None else attainable_seconds(problem, self.copy_bytes_per_s, rate)
+
+
+def measure_ceilings(device_type: str, dtypes: Sequence[str], record: Path) -> None:
+    """Measures the ceilings, the device locked, and writes them as JSON.
+
+    Args:
+        device_type: "cpu" or "cuda".
+        dtypes: names, at least one.
+        record: the file to write.
+
+    Raises:
+        ValueError: an unknown dtype.
+        DeviceAbsentError: no such device.
+        UnwritableFolderError: nothing can be written there.
+    """
+    for dtype in dtypes:
+        parse_dtype(dtype)
+    prepare_folder(record.parent)
+    with device_lock(device_type):
+        started_at = utc_now()
+        ceilings = quick_ceilings(device_type, dtypes)
+        content = {
+            "schema_version": SCHEMA_VERSION,
+            "copy_bytes_per_s": ceilings.copy_bytes_per_s,
+            "operations_per_s": ceilings.operations_per_s,
+            "device": provenance.device_facts(device_type),
+            "device_after": nvidia.device_state() if device_type == "cuda" else {},
+            "started_at": started_at,
+            "software": provenance.software_facts(),
+            "host": provenance.host_facts(),
+        }
+    write_atomically(record, dump(content, listed=""))
+
+
+def quick_ceilings(device_type: str, dtypes: Sequence[str], seconds: float = 1.0) -> Ceilings:
+    """Measures the ceilings, without lock or file.
+
+    Args:
+        device_type: "cpu" or "cuda".
+        dtypes: names.
+        seconds: how long each ceiling is tried for, about; the best is kept.
+    """
+    with torch.no_grad(), timer.strict_precision():
+        bandwidth = copy_bandwidth(device_type, seconds)
+        memory.release_memory(device_type)
+        logger.info("copy bandwidth: %.4g GB/s", bandwidth / 1e9)
+        rates = {}
+        for dtype in dtypes:
+            rates[dtype] = matrix_product_rate(device_type, parse_dtype(dtype), seconds)
+            memory.release_memory(device_type)
+            logger.info("%s matrix product: %.4g TFLOP/s", dtype, rates[dtype] / 1e12)
+    return Ceilings(provenance.device_slug(device_type), bandwidth, rates)
+
+
+def copy_bandwidth(device_type: str, seconds: float) -> float:
+    """Bytes read and written per second of copying a tensor several times as large as the last-level cache."""
+    wanted = 2**32 if device_type == "cuda" else max(2**28, 4 * _last_level_cache_bytes())
+    size = min(wanted, memory.available_bytes(device_type) // 8)
+    source = torch.ones(max(size, 2**20), dtype=torch.uint8, device=device_type)
+    target = torch.empty_like(source)
+    bandwidth = 2 * source.numel() / _best(lambda: target.copy_(source), device_type, seconds)
+    return float(f"{bandwidth:.6g}")
+
+
+def matrix_product_rate(device_type: str, dtype: torch.dtype, seconds: float) -> float:
+    """Operations (2·n³) per second of an n × n matrix product: the best over n, doubled while it stays quick.
+
+    Normally distributed entries: a GPU draws less power, and so clocks higher, on zeros.
+    """
+    rate, size = 0.0, _SMALLEST_SIZE
+    while size <= _LARGEST_SIZE[device_type]:
+        left, right = (torch.randn(size, size, device=device_type).to(dtype) for _ in range(2))
+        first = timer.seconds_of(lambda left=left, right=right: left @ right, device_type)
+        best = _best(lambda left=left, right=right: left @ right, device_type, seconds / 4)
+        rate = max(rate, 2 * size**3 / best)
+        if 8 * min(first, best) > seconds:
+            break
+        size *= 2
+    return float(f"{rate:.6g}")
+
+
+def _best(run: Callable[[], object], device_type: str, seconds: float) -> float:
+    """The shortest of at least three runs, repeated for about so many seconds."""
+    run()
+    times: list[float] = []
+    start = time.perf_counter()
+    while len(times) < 3 or time.perf_counter() - start < seconds:
+        times.append(timer.seconds_of(run, device_type))
+        if times[-1] > seconds:
+            break
+    return min(times)
+
+
+def _last_level_cache_bytes() -> int:
+    """Of the processor; 32 MiB where the system does not say."""
+    try:
+        return max(os.sysconf("SC_LEVEL3_CACHE_SIZE"), 2**25)
+    except (ValueError, OSError):
+        return 2**25
+
+
+def read_ceilings(path: Path) -> Ceilings:
+    """Reads what measure_ceilings wrote.
+
+    Raises:
+        RecordError: it is no such file; the message names the key.
+        OSError: it cannot be read.
+    """
+    content = load_json(path)
+    if content.get("schema_version") != SCHEMA_VERSION:
+        raise RecordError(
+            f"{path} has schema_version {content.get('schema_version')!r}, not {SCHEMA_VERSION}; {_AGAIN}"
+        )
+    slug = content["device"].get("slug") if isinstance(content.get("device"), dict) else None
+    rates = content.get("operations_per_s")
+    if not isinstance(slug, str):
+        raise RecordError(f"{path}: key device.slug is missing; {_AGAIN}")
+    if not isinstance(rates, dict) or not all(_is_rate(rate) for rate in rates.values()):
+        raise RecordError(f"{path}: key operations_per_s is not a table of positive numbers by dtype; {_AGAIN}")
+    if not _is_rate(content.get("copy_bytes_per_s")):
+        raise RecordError(f"{path}: key copy_bytes_per_s is not a positive number; {_AGAIN}")
+    return Ceilings(slug, content["copy_bytes_per_s"], rates)
+
+
+_AGAIN = "remove it and measure the ceilings again"
+
+
+def _is_rate(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0

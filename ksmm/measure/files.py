@@ -1,0 +1,54 @@
+"""Writing files so that nobody ever sees half of one, and nothing is lost when the machine stops."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+
+class UnwritableFolderError(OSError):
+    """A folder that results should go to cannot be written to."""
+
+
+def prepare_folder(folder: Path) -> None:
+    """Makes a folder, and makes sure before anything is measured that files can be written to it.
+
+    Raises:
+        UnwritableFolderError: they cannot.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UnwritableFolderError(
+            f"results cannot be written to {folder}: {error.strerror or error}; "
+            "make it writable or choose another folder"
+        ) from error
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Writes a text file (UTF-8) whole or not at all: temporary file in the same folder, fsync, rename.
+
+    Raises:
+        OSError: the file cannot be written; an older one of that name is then unchanged.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(0o666 & ~_umask())  # mkstemp makes files that only their owner can read
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask

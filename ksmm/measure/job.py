@@ -1,0 +1,242 @@
+"""A timing job: some patterns × dtypes × layouts × implementations, measured one after the other, into one record."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+
+from ksmm.implementations import Implementation, get_implementation
+from ksmm.measure import nvidia, provenance
+from ksmm.measure.bench import Bench, PoisonedDeviceError
+from ksmm.measure.check import Reference, tolerance
+from ksmm.measure.files import prepare_folder
+from ksmm.measure.journal import Journal
+from ksmm.measure.lock import device_lock
+from ksmm.measure.measurement import Measurement, utc_now
+from ksmm.measure.protocol import Protocol
+from ksmm.measure.records import write_record
+from ksmm.patterns import Pattern
+from ksmm.problem import Problem, check_layout, dtype_name, parse_dtype
+
+logger = logging.getLogger(__name__)
+
+_MOST_BEGINNINGS = 2
+"""A measurement that ended its process this often is not tried again."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One measurement to be made."""
+
+    problem: Problem
+    implementation: Implementation
+    part: str
+
+    def __str__(self) -> str:
+        part = "" if self.part == "whole" else f" ({self.part})"
+        problem = self.problem
+        return f"{problem.pattern} {dtype_name(problem.dtype)} {problem.layout} {self.implementation.name}{part}"
+
+
+def run_job(
+    patterns: Sequence[Pattern],
+    *,
+    device_type: str,
+    batch_size: int,
+    dtypes: Sequence[str],
+    layouts: Sequence[str],
+    implementations: Sequence[str],
+    protocol: Protocol,
+    record: Path,
+    journal: Path,
+) -> None:
+    """Measures all of it and writes the record; what goes wrong on the way is a status in it.
+
+    Each measurement is journalled as soon as it is there. A job that is stopped and run again with the same arguments
+    measures only what is missing. The device is locked while measuring; on CUDA this must be the first use of CUDA in
+    the process, so that a free GPU can be chosen.
+
+    Args:
+        patterns: at least one.
+        device_type: "cpu" or "cuda".
+        batch_size: B, at least 1.
+        dtypes: by name, at least one.
+        layouts: at least one.
+        implementations: by name, at least one; bmm is also measured in part, its line 2 alone.
+        protocol: see Protocol.
+        record: the file to write.
+        journal: a folder, which several jobs may share.
+
+    Raises:
+        ValueError: an unknown name, an empty list, or a batch size below 1.
+        DeviceAbsentError: no such device.
+        UnwritableFolderError: nothing could be written to one of the folders.
+        PoisonedDeviceError: a CUDA error that this process cannot recover from. The measurement is journalled as
+            failed; a new process measures the rest: see `reexecute`.
+    """
+    tasks = list_tasks(patterns, device_type, batch_size, dtypes, layouts, implementations)
+    for folder in (record.parent, journal):
+        prepare_folder(folder)
+    with device_lock(device_type):
+        started_at, start = utc_now(), time.monotonic()
+        kernel_hash = provenance.kernel_hash()
+        content: dict[str, Any] = {
+            "job": record.stem,
+            "device": provenance.device_facts(device_type),
+            "protocol": protocol.to_dict(),
+            "provenance": {
+                "started_at": started_at,
+                "software": provenance.software_facts(),
+                "host": provenance.host_facts(),
+                "kernel_hash": kernel_hash,
+                "device_before": _device_state(device_type),
+            },
+        }
+        identities = [_identity(task, protocol, kernel_hash, content["device"]) for task in tasks]
+        measurements = list(_measure_all(tasks, identities, protocol, Journal(journal)))
+        content["provenance"]["device_after"] = _device_state(device_type)
+        content["provenance"]["duration_s"] = round(time.monotonic() - start, 3)
+    content["measurements"] = [measurement.to_dict() for measurement in measurements]
+    write_record(record, content)
+    Journal(journal).remove(identities)
+
+
+def list_tasks(
+    patterns: Sequence[Pattern],
+    device_type: str,
+    batch_size: int,
+    dtypes: Sequence[str],
+    layouts: Sequence[str],
+    implementations: Sequence[str],
+) -> list[Task]:
+    """Every measurement of a job, in the order in which they are made.
+
+    Raises:
+        ValueError: an unknown name, an empty list, or a batch size below 1.
+    """
+    lists = {"patterns": patterns, "dtypes": dtypes, "layouts": layouts, "implementations": implementations}
+    for name, entries in lists.items():
+        if not entries:
+            raise ValueError(f"the list of {name} is empty; it needs at least one entry")
+    if device_type not in ("cpu", "cuda"):
+        raise ValueError(f"unknown device {device_type!r}; choose cpu or cuda")
+    if batch_size < 1:
+        raise ValueError(f"batch size is {batch_size}; it must be at least 1 to be timed")
+    chosen = [get_implementation(name) for name in implementations]
+    return [
+        Task(Problem(pattern, batch_size, dtype, check_layout(layout), device_type), implementation, part)
+        for pattern in patterns
+        for dtype in map(parse_dtype, dtypes)
+        for layout in layouts
+        for implementation in chosen
+        for part in parts_of(implementation)
+    ]
+
+
+def parts_of(implementation: Implementation) -> tuple[str, ...]:
+    """What is timed of an implementation: the whole, and line 2 of Algorithm 1 where that is a step of its own."""
+    steps = ("permute", "multiply", "permute_back")
+    return ("whole", "multiplication") if all(hasattr(implementation, step) for step in steps) else ("whole",)
+
+
+def _measure_all(
+    tasks: list[Task], identities: list[dict[str, Any]], protocol: Protocol, journal: Journal
+) -> Iterator[Measurement]:
+    """Takes from the journal what is there and measures the rest; tasks on one problem share its operands."""
+    reference, shared = None, None
+    bench = None
+    for number, (task, identity) in enumerate(zip(tasks, identities, strict=True), start=1):
+        found = journal.find(identity)
+        if found is not None:
+            logger.info("[%d/%d] %s: measured before", number, len(tasks), task)
+            yield found
+            continue
+        problem = task.problem
+        if shared != (problem.pattern, problem.dtype):
+            shared, reference = (problem.pattern, problem.dtype), Reference(problem)
+        if bench is None or bench.problem != problem:
+            bench = None  # the operands before must be gone when the next are made
+            bench = Bench(problem, protocol, reference)
+        measurement = _measure(bench, task, identity, journal)
+        logger.info("[%d/%d] %s: %s", number, len(tasks), task, summary(measurement))
+        yield measurement
+
+
+def _measure(bench: Bench, task: Task, identity: dict[str, Any], journal: Journal) -> Measurement:
+    before = journal.begin(identity)
+    if before >= _MOST_BEGINNINGS:
+        measurement = _fatal(task, before)
+        journal.add(identity, measurement)
+        return measurement
+    try:
+        measurement = bench.measure(task.implementation, task.part)
+    except PoisonedDeviceError as error:
+        journal.add(identity, error.measurement)
+        raise
+    except BaseException:
+        journal.end(identity)
+        raise
+    journal.add(identity, measurement)
+    return measurement
+
+
+def _fatal(task: Task, times: int) -> Measurement:
+    problem = task.problem
+    return Measurement(
+        pattern=tuple(problem.pattern),
+        batch_size=problem.batch_size,
+        dtype=dtype_name(problem.dtype),
+        layout=problem.layout,
+        implementation=task.implementation.name,
+        part=task.part,
+        status="failed",
+        reason=f"it ended the process {times} times (a crash, or the system's memory killer)",
+        tolerance=tolerance(problem.dtype, problem.pattern.c),
+        started_at=utc_now(),
+    )
+
+
+def _identity(task: Task, protocol: Protocol, kernel_hash: str, device: dict[str, Any]) -> dict[str, Any]:
+    problem = task.problem
+    return {
+        "pattern": list(problem.pattern),
+        "batch_size": problem.batch_size,
+        "dtype": dtype_name(problem.dtype),
+        "layout": problem.layout,
+        "implementation": task.implementation.name,
+        "part": task.part,
+        "protocol": protocol.to_dict(),
+        "kernel_hash": kernel_hash,
+        "torch": str(torch.__version__),
+        "device": device["slug"],
+        "device_name": device["name"],
+        "threads": device["threads"],
+    }
+
+
+def _device_state(device_type: str) -> dict[str, float]:
+    return nvidia.device_state() if device_type == "cuda" else {}
+
+
+def summary(measurement: Measurement) -> str:
+    """One measurement in a few words, for the log."""
+    if measurement.status != "ok":
+        return f"{measurement.status} ({measurement.reason})"
+    share = measurement.iqr_s / measurement.median_s
+    return f"{measurement.median_s * 1e3:.4g} ms, IQR {share:.1%}, relative error {measurement.relative_error:.1e}"
+
+
+def reexecute() -> NoReturn:
+    """Replaces this process by a new one with the same command line: for scripts, after a PoisonedDeviceError."""
+    logger.warning("starting again in a new process, since CUDA failed in this one")
+    for handler in logging.getLogger().handlers:
+        handler.flush()
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

@@ -1,0 +1,82 @@
+"""What one measurement yields: status, samples, error; the rows of a record."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from dataclasses import dataclass
+
+STATUSES = ("ok", "skipped", "out_of_memory", "too_slow", "wrong", "failed")
+PARTS = ("whole", "multiplication")
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What came out of measuring one implementation on one problem.
+
+    Attributes:
+        pattern: (a, b, c, d).
+        batch_size, dtype, layout: the rest of the problem; dtype by name.
+        implementation: its name.
+        part: "whole", or "multiplication" for line 2 of Algorithm 1 alone.
+        status, reason: one of STATUSES, and why; the reason of ok is empty.
+        samples_s: seconds of one product, one entry per sample; empty unless ok.
+        runs_per_sample: products per sample; 0 unless ok.
+        median_s, iqr_s: of the samples; None unless ok.
+        protocol_met: whether there are as many samples and runs as the protocol asks for; None unless ok.
+        cuda_graph_samples_s: the same, replayed from a CUDA graph; empty unless on CUDA and below 50 µs.
+        relative_error, tolerance: against float64, None where it got not so far; and what it is held to.
+        started_at, duration_s: ISO 8601 in UTC, and seconds that the whole measurement took.
+        device_state: clocks, power and temperature just after timing, as far as NVML says.
+        note: anything else worth knowing.
+    """
+
+    pattern: tuple[int, int, int, int]
+    batch_size: int
+    dtype: str
+    layout: str
+    implementation: str
+    part: str
+    status: str
+    reason: str = ""
+    samples_s: tuple[float, ...] = ()
+    runs_per_sample: int = 0
+    median_s: float | None = None
+    iqr_s: float | None = None
+    protocol_met: bool | None = None
+    cuda_graph_samples_s: tuple[float, ...] = ()
+    relative_error: float | None = None
+    tolerance: float | None = None
+    started_at: str = ""
+    duration_s: float = 0.0
+    device_state: dict[str, float] = dataclasses.field(default_factory=dict)
+    note: str = ""
+
+    def to_dict(self) -> dict[str, object]:
+        """The fields by name, numbers rounded to six significant digits (a clock tells no more)."""
+        values = dataclasses.asdict(self)
+        values["pattern"] = list(self.pattern)
+        for name in ("samples_s", "cuda_graph_samples_s"):
+            values[name] = [_rounded(sample) for sample in values[name]]
+        for name in ("median_s", "iqr_s", "relative_error", "tolerance", "duration_s"):
+            values[name] = None if values[name] is None else _rounded(values[name])
+        return values
+
+    @classmethod
+    def from_dict(cls, values: dict[str, object]) -> Measurement:
+        """Reads what to_dict wrote.
+
+        Raises:
+            TypeError: a field is missing or unknown.
+        """
+        lists = ("pattern", "samples_s", "cuda_graph_samples_s")
+        return cls(**{name: tuple(value) if name in lists else value for name, value in values.items()})
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+def utc_now() -> str:
+    """The present time in UTC, ISO 8601 to the millisecond."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")

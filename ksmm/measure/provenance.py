@@ -1,0 +1,151 @@
+"""Where and with what a number was measured: all that is needed to trust it, nothing that names a person or a host."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib.metadata
+import os
+import platform
+import re
+import socket
+import subprocess
+from pathlib import Path
+
+import torch
+
+from ksmm import build
+from ksmm.measure import nvidia
+from ksmm.measure.lock import DeviceAbsentError, visible_gpus
+from ksmm.version import __version__
+
+_LIBRARIES = ("einops", "numpy", "nvidia-ml-py", "triton")
+
+
+def device_name(device_type: str) -> str:
+    """What the driver calls the GPU ("NVIDIA H200"), or the operating system the processor.
+
+    Asks NVML where it can, so that CUDA need not be initialised.
+
+    Raises:
+        DeviceAbsentError: "cuda", and there is none.
+        ValueError: neither "cpu" nor "cuda".
+    """
+    if device_type == "cpu":
+        return _processor_name()
+    if device_type != "cuda":
+        raise ValueError(f"unknown device {device_type!r}; choose cpu or cuda")
+    if torch.cuda.is_initialized():
+        return torch.cuda.get_device_name()
+    visible = visible_gpus(nvidia.gpu_names(), os.environ.get("CUDA_VISIBLE_DEVICES"))
+    name = nvidia.product_name(visible[0]) if visible and torch.version.cuda else None
+    if name:
+        return name
+    if not torch.cuda.is_available():
+        raise DeviceAbsentError("a CUDA device was asked for, but PyTorch sees none; use the device cpu")
+    return torch.cuda.get_device_name()
+
+
+def device_slug(device_type: str) -> str:
+    """The device in names of folders: "nvidia-h200", "cpu-x86_64".
+
+    Raises:
+        DeviceAbsentError, ValueError: see device_name.
+    """
+    if device_type == "cpu":
+        return f"cpu-{platform.machine().lower()}"
+    return re.sub(r"[^a-z0-9]+", "-", device_name(device_type).lower()).strip("-")
+
+
+def kernel_hash() -> str:
+    """The hash of the kernel's sources and flags; empty if it is not built from the present ones."""
+    manifest = kernel_manifest()
+    return str(manifest["source_hash"]) if manifest else ""
+
+
+def kernel_manifest() -> dict[str, object] | None:
+    """What the built kernel was built from and with; None if there is none."""
+    manifest = build.find()
+    if manifest is None:
+        return None
+    kept = ("key", "source_hash", "compiler", "cuda_architectures", "torch")
+    facts = {name: value for name, value in dataclasses.asdict(manifest).items() if name in kept}
+    return {**facts, "flags": {source: _without_folders(flags) for source, flags in manifest.flags.items()}}
+
+
+def _without_folders(flags: str) -> str:
+    """Compiler flags without the folders of the machine that they were used on."""
+    return " ".join(flag for flag in flags.split() if not re.match(r"-(isystem|I|L|Wl,-rpath)", flag))
+
+
+def device_facts(device_type: str) -> dict[str, object]:
+    """Slug, name and kind of the device; driver, memory and multiprocessors of a GPU, threads of a CPU."""
+    facts: dict[str, object] = {
+        "slug": device_slug(device_type),
+        "name": device_name(device_type),
+        "type": device_type,
+        "cpu": _processor_name(),
+        "threads": torch.get_num_threads(),
+    }
+    if device_type == "cuda":
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        facts |= {
+            "id_hash": _hashed(nvidia.current_gpu() or ""),
+            "driver": nvidia.driver_version(),
+            "compute_capability": f"{properties.major}.{properties.minor}",
+            "multiprocessors": properties.multi_processor_count,
+            "memory_bytes": properties.total_memory,
+        }
+    return facts
+
+
+def software_facts() -> dict[str, object]:
+    """Versions of what takes part in a measurement, the commit, and the kernel's manifest."""
+    versions = {"ksmm": __version__, "python": platform.python_version(), "torch": torch.__version__}
+    for name in _LIBRARIES:
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return {
+        "versions": versions,
+        "cuda": torch.version.cuda,
+        "operating_system": f"{platform.system()} {platform.release()}",
+        "git": git_state(),
+        "kernel": kernel_manifest(),
+    }
+
+
+def host_facts() -> dict[str, object]:
+    """A hash of the host's name, so that hosts can be told apart, and its load averages."""
+    return {"id_hash": _hashed(socket.gethostname()), "load_average": [round(load, 2) for load in os.getloadavg()]}
+
+
+def git_state() -> dict[str, object] | None:
+    """Commit of the sources and whether files differ from it; None outside a git repository."""
+    folder = Path(__file__).resolve().parents[2]
+    try:
+        commit = _git(folder, "rev-parse", "HEAD")
+        changes = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return {"commit": commit, "dirty": bool(changes)}
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(folder), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=10).stdout.strip()
+
+
+def _processor_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:  # not Linux
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _hashed(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

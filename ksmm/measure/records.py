@@ -1,0 +1,132 @@
+"""Records: what one job writes. One JSON file, written whole, with a checksum, and validated whenever it is read."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import math
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ksmm.measure.files import write_atomically
+from ksmm.measure.measurement import Measurement
+
+SCHEMA_VERSION = 1
+SCHEMA_PATH = Path(__file__).with_name("record.schema.json")
+
+
+class RecordError(ValueError):
+    """A record that cannot be used; the message names the file, the key and the way out."""
+
+
+def write_record(path: Path, content: dict[str, Any]) -> None:
+    """Adds schema version and checksum to a record's content and writes it, one measurement a line.
+
+    Args:
+        path: of the record.
+        content: the keys job, device, protocol, provenance and measurements (a list of dictionaries).
+
+    Raises:
+        ValueError: a number is NaN or infinite.
+        OSError: the file cannot be written.
+    """
+    content = {"schema_version": SCHEMA_VERSION, **content}
+    content = {**content, "checksum": checksum(content)}
+    write_atomically(path, dump(content, "measurements"))
+
+
+def dump(content: dict[str, Any], listed: str) -> str:
+    """JSON with one line per key, and one per entry of the list under the key `listed`: short, with readable diffs."""
+    lines = []
+    for key, value in content.items():
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        if key == listed and value:
+            entries = [json.dumps(entry, ensure_ascii=False, allow_nan=False) for entry in value]
+            text = "[\n  " + ",\n  ".join(entries) + "\n ]"
+        lines.append(f" {json.dumps(key)}: {text}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def checksum(content: dict[str, Any]) -> str:
+    """SHA-256 over the content without its checksum, in a form that does not depend on white space or order of keys."""
+    kept = {key: value for key, value in content.items() if key != "checksum"}
+    canonical = json.dumps(kept, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Reads and validates a record: JSON, schema (draft 2020-12), checksum, and that its numbers agree.
+
+    Raises:
+        RecordError: it cannot be used.
+        OSError: it cannot be read.
+    """
+    content = load_json(path)
+    version = content.get("schema_version")
+    if version != SCHEMA_VERSION:
+        raise _error(path, f"has schema_version {version!r}, and this ksmm reads {SCHEMA_VERSION}")
+    fault = schema_fault(content, SCHEMA_PATH)
+    if fault:
+        raise _error(path, fault)
+    if checksum(content) != content["checksum"]:
+        raise _error(path, "was changed after it was written: key checksum does not fit the content")
+    for number, values in enumerate(content["measurements"]):
+        fault = _disagreement(Measurement.from_dict(values))
+        if fault:
+            raise _error(path, f"key measurements[{number}]: {fault}")
+    return content
+
+
+def load_json(path: Path) -> dict[str, Any]:
+    """Reads a JSON object without NaN and infinities.
+
+    Raises:
+        RecordError: the file holds something else.
+        OSError: it cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        content = json.loads(text, parse_constant=_refuse_constant)
+    except ValueError as error:  # JSON, UTF-8
+        what = "is empty" if path.stat().st_size == 0 else f"is not whole JSON ({error})"
+        raise _error(path, what) from None
+    if not isinstance(content, dict):
+        raise _error(path, f"holds a {type(content).__name__}, not an object with keys")
+    return content
+
+
+def schema_fault(content: dict[str, Any], schema: Path) -> str | None:
+    """None if the content fits a JSON schema, else the key and what is wrong with it."""
+    errors = sorted(_validator(schema).iter_errors(content), key=lambda error: (len(error.path), error.json_path))
+    if not errors:
+        return None
+    key = errors[0].json_path.removeprefix("$").removeprefix(".") or "(the whole)"
+    return f"key {key}: {errors[0].message[:300]}"
+
+
+@functools.cache
+def _validator(schema: Path) -> Any:
+    import jsonschema  # needed to read records, not to import ksmm
+
+    return jsonschema.Draft202012Validator(json.loads(schema.read_text(encoding="utf-8")))
+
+
+def _disagreement(measurement: Measurement) -> str | None:
+    """What a schema cannot say: a measurement that passed must have an error below its tolerance, and a sane median."""
+    if measurement.status != "ok":
+        return None
+    if measurement.relative_error > measurement.tolerance:
+        return f"status is ok, relative_error {measurement.relative_error} exceeds tolerance {measurement.tolerance}"
+    low, high = min(measurement.samples_s), max(measurement.samples_s)
+    if not low * (1 - 1e-5) <= measurement.median_s <= high * (1 + 1e-5):
+        return f"median_s {measurement.median_s} lies outside of samples_s"
+    return None if math.isfinite(measurement.iqr_s) else "iqr_s is not finite"
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"it holds {name}, which is no number")
+
+
+def _error(path: Path, what: str) -> RecordError:
+    return RecordError(f"record {path} {what}; remove it and run its job again")
