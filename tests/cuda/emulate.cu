@@ -89,7 +89,7 @@ double check(const Case& s, std::mt19937& random) {
 
   with_simt_tile<T>(problem, [&](auto choice) {
     using Tile = typename decltype(choice)::Tile;
-    emulate_simt<T, decltype(choice)::layout, Tile>(make_task<T>(problem, operands, Tile::n, Tile::r, Tile::j));
+    emulate_simt<T, decltype(choice)::layout, Tile>(make_task<T, 4, 4>(problem, operands, Tile::n, Tile::r, Tile::j));
     return 0;
   });
 

@@ -23,10 +23,11 @@ struct BitsOf<float> {
 template <class T>
 using Bits = typename BitsOf<T>::type;
 
-// Four neighbours in memory: 16 bytes of float32, 8 bytes of float16 or bfloat16. The unit of every load and store.
-template <class T>
-struct alignas(4 * sizeof(Bits<T>)) Quad {
-  Bits<T> bits[4];
+// V neighbours in memory, 16 bytes at most: the unit of every load and store.
+template <class T, int V>
+struct alignas(V * sizeof(Bits<T>)) Vector {
+  static_assert(V * sizeof(Bits<T>) <= 16, "a thread reads and writes 16 bytes at most");
+  Bits<T> bits[V];
 };
 
 template <class T>
@@ -88,23 +89,22 @@ __host__ __device__ inline Word read_only(const Word* address) {
 #endif
 }
 
-__host__ __device__ inline Quad<float> load_quad(const Quad<float>* address) {
+template <class T, int V>
+__host__ __device__ inline Vector<T, V> load_vector(const Bits<T>* address) {
+  Vector<T, V> vector;
 #ifdef __CUDA_ARCH__
-  const uint4 word = __ldg(reinterpret_cast<const uint4*>(address));
-  return {{word.x, word.y, word.z, word.w}};
+  if constexpr (sizeof vector == 16) {
+    const uint4 words = __ldg(reinterpret_cast<const uint4*>(address));
+    memcpy(&vector, &words, sizeof vector);
+  } else {
+    static_assert(sizeof vector == 8 || sizeof vector == 16, "two or four words");
+    const uint2 words = __ldg(reinterpret_cast<const uint2*>(address));
+    memcpy(&vector, &words, sizeof vector);
+  }
 #else
-  return *address;
+  memcpy(&vector, address, sizeof vector);
 #endif
-}
-template <class T>
-__host__ __device__ inline Quad<T> load_quad(const Quad<T>* address) {
-#ifdef __CUDA_ARCH__
-  const uint2 word = __ldg(reinterpret_cast<const uint2*>(address));
-  return {{static_cast<uint16_t>(word.x), static_cast<uint16_t>(word.x >> 16), static_cast<uint16_t>(word.y),
-           static_cast<uint16_t>(word.y >> 16)}};
-#else
-  return *address;
-#endif
+  return vector;
 }
 
 }  // namespace ksmm

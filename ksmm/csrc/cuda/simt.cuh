@@ -23,7 +23,7 @@ cudaError_t launch_simt(const Problem& problem, const Operands& operands, cudaSt
   return with_simt_tile<T>(problem, [&](auto choice) {
     using Tile = typename decltype(choice)::Tile;
     constexpr Layout layout = decltype(choice)::layout;
-    const Task<T> task = make_task<T>(problem, operands, Tile::n, Tile::r, Tile::j);
+    const Task<T> task = make_task<T, 4, 4>(problem, operands, Tile::n, Tile::r, Tile::j);
     simt_kernel<T, layout, Tile><<<grid_size(task.tiles), Tile::threads, 0, stream>>>(task);
     return cudaGetLastError();
   });

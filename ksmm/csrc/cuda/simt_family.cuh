@@ -27,8 +27,8 @@ auto with_simt_tile(const Problem& problem, Run run) {
   constexpr Layout first = Layout::batch_first, last = Layout::batch_last;
   using OneJ = SimtTile<128, 64, 1, 8, 8, 8>;
   using OneJNarrow = std::conditional_t<many, SimtTile<128, 48, 1, 8, 8, 8>, OneJ>;
-  using FourJ = std::conditional_t<many, SimtTile<64, 64, 4, 8, 4, 4>, SimtTile<32, 64, 4, 8, 4, 4>>;
-  using EightJ = SimtTile<32, 32, 8, 8, 4, 4>;
+  using FourJ = SimtTile<64, 64, 4, 8, 4, 4>;
+  using EightJ = SimtTile<32, 32, 8, 4, 4, 4>;
   using EightJWide = std::conditional_t<many, SimtTile<64, 48, 8, 8, 4, 4>, EightJ>;
 
   const bool narrow = wastes_less(problem.b, 48, 64);

@@ -25,7 +25,7 @@ struct SimtSteps {
   static_assert(LAYOUT == Layout::batch_first || Tile::j == 1, "batch_last is contiguous along n: J is 1");
 
   struct Registers {
-    Quad<T> x[StageX::quads_per_thread], weight[StageByColumn::quads_per_thread];
+    Vector<T, 4> x[StageX::per_thread], weight[StageByColumn::per_thread];
     float sums[Tile::thread_n][Tile::thread_r][Tile::thread_j];
   };
 
@@ -56,11 +56,11 @@ struct SimtSteps {
     const Bits<T>* w = task.weight + origin.i * ws.i + origin.r * ws.row + k * ws.column + origin.j * ws.j;
     const Place x_limits = {left(task.batch, origin.n, Tile::n), left_k, left_j};
     const Place w_limits = {left(task.b, origin.r, Tile::r), left_k, left_j};
-    StageX::load(registers.x, x, xs, x_limits, task.x_quads, thread);
+    StageX::load(registers.x, x, xs, x_limits, task.x_vectors, thread);
     if (task.weight_along_columns)
-      StageByColumn::load(registers.weight, w, ws, w_limits, task.weight_quads, thread);
+      StageByColumn::load(registers.weight, w, ws, w_limits, task.weight_vectors, thread);
     else
-      StageByFeature::load(registers.weight, w, ws, w_limits, task.weight_quads, thread);
+      StageByFeature::load(registers.weight, w, ws, w_limits, task.weight_vectors, thread);
   }
 
   // Step 2: from registers to shared memory.
@@ -77,7 +77,7 @@ struct SimtSteps {
     const Seat seat = seat_of(thread);
     x += seat.n * Tile::pack * Tile::j + seat.j * Tile::thread_j;
     weight += seat.r * Tile::pack * Tile::j + seat.j * Tile::thread_j;
-#pragma unroll
+#pragma unroll 2
     for (int k = 0; k < Tile::k; ++k) {
       float4 xs[x_words], ws[weight_words];
 #pragma unroll
@@ -105,7 +105,7 @@ struct SimtSteps {
     return index == 0 ? word.x : index == 1 ? word.y : index == 2 ? word.z : word.w;
   }
 
-  // Step 4: the sums, to device memory. Quads lie along n in batch_last, along (r, j) in batch_first.
+  // Step 4: the sums, to device memory. Vectors lie along n in batch_last, along (r, j) in batch_first.
   KSMM_BOTH static void store(const Registers& registers, const Task<T>& task, const Origin& origin, int thread) {
     const Seat seat = seat_of(thread);
     const Strides& strides = task.y_strides;
@@ -118,7 +118,7 @@ struct SimtSteps {
     for (int n = 0; n < Tile::thread_n; n += along_n ? 4 : 1)
 #pragma unroll
       for (int r = 0; r < Tile::thread_r; r += along_n ? 1 : Tile::pack) {
-        Quad<T> quad;
+        Vector<T, 4> vector;
         Place places[4];
 #pragma unroll
         for (int element = 0; element < 4; ++element) {
@@ -126,14 +126,15 @@ struct SimtSteps {
           const int own_j = along_n ? 0 : element % Tile::thread_j;
           places[element] = {index_in_tile(own_n, seat.n, Tile::threads_n),
                              index_in_tile(own_r, seat.r, Tile::threads_r), seat.j * Tile::thread_j + own_j};
-          quad.bits[element] = to_bits<T>(registers.sums[own_n][own_r][own_j]);
+          vector.bits[element] = to_bits<T>(registers.sums[own_n][own_r][own_j]);
         }
-        if (task.y_quads && inside(places[3], limits)) {
-          *reinterpret_cast<Quad<T>*>(y + offset(places[0], strides)) = quad;
+        if (task.y_vectors && inside(places[3], limits)) {
+          *reinterpret_cast<Vector<T, 4>*>(y + offset(places[0], strides)) = vector;
         } else {
+          const Strides own = {0, opaque(strides.row), opaque(strides.column), opaque(strides.j)};
 #pragma unroll
           for (int element = 0; element < 4; ++element)
-            if (inside(places[element], limits)) y[offset(places[element], strides)] = quad.bits[element];
+            if (inside(places[element], limits)) y[offset(places[element], own)] = vector.bits[element];
         }
       }
   }

@@ -31,7 +31,7 @@ struct SimtTile {
   static_assert(32 % (warp_r * threads_j) == 0, "a warp must hold whole groups of j");
   static_assert(threads_n % warp_n == 0 && threads_r % warp_r == 0, "warps must share out the tile evenly");
   static_assert(threads % 32 == 0 && threads <= 1024, "a block is a whole number of warps, 1,024 threads at most");
-  static_assert(K % 4 == 0, "a step must be a whole number of quads along k");
+  static_assert(K % 4 == 0, "a step must be a whole number of vectors of 4 along k");
   static_assert(shared_floats * 4 <= 48 * 1024, "static shared memory is 48 KiB at most");
   static_assert(blocks_per_multiprocessor >= 1, "128 registers a thread must fit into the register file");
 };

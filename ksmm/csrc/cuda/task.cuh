@@ -31,8 +31,8 @@ KSMM_BOTH int64_t offset(const Place& place, const Strides& strides) {
   return place.row * strides.row + place.column * strides.column + place.j * strides.j;
 }
 
-// The four neighbours of a quad lie along rows, along columns, or along (column, j) flattened: along j where a tile has
-// four j or more, else along the memory of d = 1 or 2, in which j varies first and then the column.
+// The V neighbours of a vector lie along rows, along columns, or along (column, j) flattened: along j where a tile has
+// V consecutive j or more, else along memory in which j varies first and then the column (d = J).
 enum class Along { rows, columns, features };
 
 template <class T>
@@ -42,9 +42,9 @@ struct Task {
   Bits<T>* y;
   Strides x_strides, weight_strides, y_strides;
   int64_t a, b, c, d, batch;
-  int64_t tiles_r, tiles_j, tiles_n, tiles;  // tiles = a * tiles_n * tiles_j * tiles_r
-  bool x_quads, weight_quads, y_quads;       // whether whole quads may be read and written at once
-  bool weight_along_columns;                 // else along features
+  int64_t tiles_r, tiles_j, tiles_n, tiles;   // tiles = a * tiles_n * tiles_j * tiles_r
+  bool x_vectors, weight_vectors, y_vectors;  // whether whole vectors may be read and written at once
+  bool weight_along_columns;                  // else along features
 };
 
 // The first element of a tile. r varies first, so that blocks running side by side read the same X; then j, whose
@@ -71,22 +71,23 @@ KSMM_BOTH int left(int64_t size, int64_t start, int tile) {
   return rest < tile ? static_cast<int>(rest) : tile;
 }
 
-// Whether every quad of an operand that starts at a multiple of four along `along` is contiguous and aligned.
+// Whether every vector of an operand that starts at a multiple of V along `along` is contiguous and aligned.
 //
 // extents: how often each stride is taken; a stride that is never taken does not matter.
-template <class T>
-inline bool has_quads(const void* data, const Strides& strides, const Strides& extents, Along along, int tile_j) {
-  if (reinterpret_cast<uintptr_t>(data) % sizeof(Quad<T>) != 0) return false;
-  const auto keeps_alignment = [](int64_t stride, int64_t extent) { return extent <= 1 || stride % 4 == 0; };
+template <class T, int V>
+inline bool has_vectors(const void* data, const Strides& strides, const Strides& extents, Along along, int tile_j) {
+  if (reinterpret_cast<uintptr_t>(data) % sizeof(Vector<T, V>) != 0) return false;
+  const auto keeps_alignment = [](int64_t stride, int64_t extent) { return extent <= 1 || stride % V == 0; };
   const bool i = keeps_alignment(strides.i, extents.i), row = keeps_alignment(strides.row, extents.row);
   const bool column = keeps_alignment(strides.column, extents.column), j = keeps_alignment(strides.j, extents.j);
   if (along == Along::rows) return strides.row == 1 && i && column && j;
   if (along == Along::columns) return strides.column == 1 && i && row && j;
-  if (tile_j >= 4) return strides.j == 1 && i && row && column;
+  if (tile_j >= V) return strides.j == 1 && i && row && column;
   return extents.j == tile_j && strides.column == tile_j && (tile_j == 1 || strides.j == 1) && i && row;
 }
 
-template <class T>
+// V: elements of the vectors that X and W are read in; Y_V, of those that Y is written in.
+template <class T, int V, int Y_V>
 Task<T> make_task(const Problem& problem, const Operands& operands, int tile_n, int tile_r, int tile_j) {
   const auto [a, b, c, d, batch, dtype, layout] = problem;
   const bool first = layout == Layout::batch_first;
@@ -106,11 +107,11 @@ Task<T> make_task(const Problem& problem, const Operands& operands, int tile_n, 
   task.tiles = a * task.tiles_n * task.tiles_j * task.tiles_r;
 
   const Along along = first ? Along::features : Along::rows;
-  task.x_quads = has_quads<T>(task.x, task.x_strides, {a, batch, c, d}, along, tile_j);
-  task.y_quads = has_quads<T>(task.y, task.y_strides, {a, batch, b, d}, along, tile_j);
+  task.x_vectors = has_vectors<T, V>(task.x, task.x_strides, {a, batch, c, d}, along, tile_j);
+  task.y_vectors = has_vectors<T, Y_V>(task.y, task.y_strides, {a, batch, b, d}, along, tile_j);
   task.weight_along_columns = strides[2] == 1 || strides[3] != 1;
-  task.weight_quads = has_quads<T>(task.weight, task.weight_strides, {a, b, c, d},
-                                   task.weight_along_columns ? Along::columns : Along::features, tile_j);
+  task.weight_vectors = has_vectors<T, V>(task.weight, task.weight_strides, {a, b, c, d},
+                                          task.weight_along_columns ? Along::columns : Along::features, tile_j);
   return task;
 }
 
