@@ -57,7 +57,7 @@ def draw(table: pd.DataFrame, output: Path) -> None:
                 continue
             boxes_by_decades(axes, panels[dtype, side], "kernel", "density 1/(ad)" if i == len(rows) - 1 else "")
             axes.invert_xaxis()
-            axes.set_title(dtype if i == 0 else "", loc="right", pad=9)
+            axes.set_title(dtype if i == 0 else "", loc="right", pad=11)
         drawn = [axes for axes in grid[i] if axes.get_visible()]
         style.ratio_axis(*drawn, label=f"speed-up of kernel over\n{_label(table, columns, side)}")
     data = pd.concat([summary(members, dtype=dtype, rivals=side) for (dtype, side), members in panels.items()])

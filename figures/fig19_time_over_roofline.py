@@ -68,7 +68,7 @@ def _panel(axes: Axes, samples: dict[str, np.ndarray] | None, layout: str) -> Ax
         axes.set_visible(False)
         return None
     boxes_by_name(axes, samples)
-    axes.set_title(layout, loc="right", pad=9)
+    axes.set_title(layout, loc="right", pad=11)
     return axes
 
 

@@ -68,7 +68,7 @@ class Rewritings:
         for axes, (layout, groups) in zip(rows, panels.items(), strict=True):
             boxes_by_value(axes, groups, "bmm", "(b+c)/(bc)" if axes is rows[-1] else "")
             if len(panels) > 1:
-                axes.set_title(layout, loc="right", pad=9)
+                axes.set_title(layout, loc="right", pad=11)
             axes.set_ylabel("rewritings, share of time")
             axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
         low, high = min(axes.dataLim.y0 for axes in rows), max(axes.dataLim.y1 for axes in rows)

@@ -1,0 +1,99 @@
+"""What Tables 3, 5 and 8 share: how often one side is faster than another, and by how much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import ratios
+import sheets
+from script import conditions, sentences
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison.
+
+    Attributes:
+        ours: implementations; the fastest of them is compared.
+        rivals: as ours.
+        layout: None for the faster of the two layouts of each implementation.
+        paper: what the paper reports on its A100, as far as its text says so.
+    """
+
+    ours: Sequence[str]
+    rivals: Sequence[str]
+    layout: str | None = None
+    paper: str = ""
+
+    @property
+    def added(self) -> bool:
+        """Whether the paper does not have this row."""
+        return ratios.ADDED in (*self.ours, *self.rivals)
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """A table of such rows.
+
+    Attributes:
+        name: stem of the files.
+        rows: those with an implementation that the paper lacks are left out where it was not measured.
+        dtype: "float32", "float16" or "bfloat16".
+    """
+
+    name: str
+    rows: tuple[Row, ...]
+    dtype: str = "float32"
+
+    def missing(self, table: pd.DataFrame) -> str | None:
+        """Why the table cannot give any row, or None."""
+        reasons = [self._why_missing(table, row) for row in self._rows(table)]
+        return reasons[0] if all(reasons) else None
+
+    def caption(self, table: pd.DataFrame) -> str:
+        """What is listed, over which patterns, on which device."""
+        seconds = [ratios.times(table, self.dtype, row.layout) for row in self._rows(table)]
+        factors = [ratios.speedup(s, r.ours, r.rivals) for s, r in zip(seconds, self._rows(table), strict=True)]
+        layouts = "For each implementation the faster of the two layouts is taken."
+        return sentences(
+            "Percentage of patterns where time(ours) < time(rivals), out of those for which both have a time, and the "
+            "median of time(rivals)/time(ours) over the patterns where ours is faster (median acceleration) and over "
+            "all of them (median ratio).",
+            layouts if any(row.layout is None for row in self.rows) else "",
+            ratios.absence(table, self.dtype, [*ratios.SPECIALISED, *ratios.GENERIC]),
+            f"Rows with {ratios.ADDED} are not in the paper." if any(row.added for row in self._rows(table)) else "",
+            "Column paper_a100: what the paper's text reports for an A100.",
+            conditions(table, self.dtype, *(values.index for values in factors)),
+        )
+
+    def draw(self, table: pd.DataFrame, output: Path) -> None:
+        """Writes <output>/<name>.csv and .md."""
+        frame = pd.DataFrame([self._line(table, row) for row in self._rows(table)])
+        sheets.save(frame.dropna(axis=1, how="all"), self.name, output, self.caption(table))
+
+    def _rows(self, table: pd.DataFrame) -> list[Row]:
+        measured = ratios.ADDED in ratios.times(table, self.dtype)
+        return [row for row in self.rows if measured or not row.added]
+
+    def _why_missing(self, table: pd.DataFrame, row: Row) -> str | None:
+        return ratios.why_missing(table, self.dtype, row.ours, row.rivals, layouts=[row.layout] if row.layout else [])
+
+    def _line(self, table: pd.DataFrame, row: Row) -> dict[str, object]:
+        seconds = ratios.times(table, self.dtype, row.layout)
+        sides = {"ours": ratios.label(row.ours), "rivals": ratios.label(row.rivals)}
+        line = {"layout": row.layout, **sides, "in_paper": "no" if row.added else "yes"}
+        reason = self._why_missing(table, row)
+        if reason is not None:
+            return line | {"patterns": 0, "paper_a100": row.paper or None, "note": reason}
+        result = ratios.compare(ratios.speedup(seconds, row.ours, row.rivals))
+        return line | {
+            "patterns": result.patterns,
+            "faster_percent": round(100 * result.share_faster, 1),
+            "median_acceleration": round(result.median_when_faster, 3),
+            "median_ratio": round(result.median, 3),
+            "paper_a100": row.paper or None,
+            "note": None,
+        }
