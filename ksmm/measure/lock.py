@@ -72,6 +72,14 @@ def given_by_slurm() -> bool:
     return "SLURM_JOB_ID" in os.environ and any(os.environ.get(name) for name in given)
 
 
+def cuda_present() -> bool:
+    """Whether there is a GPU that this PyTorch can use, found without initialising CUDA where NVML can be asked."""
+    names = nvidia.gpu_names()
+    if names:
+        return torch.version.cuda is not None and bool(visible_gpus(names, os.environ.get("CUDA_VISIBLE_DEVICES")))
+    return torch.cuda.is_available()
+
+
 def _candidates() -> list[str]:
     if torch.cuda.is_initialized():
         return [nvidia.current_gpu() or "cuda"]
