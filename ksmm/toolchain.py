@@ -17,7 +17,7 @@ import torch
 _X86 = platform.machine().lower() in {"x86_64", "amd64"}
 
 # Floating-point contraction makes multiply-adds fused; nothing here reorders a sum.
-COMMON_FLAGS = ("-O3", "-fPIC", "-fvisibility=hidden", "-ffp-contract=fast", "-Wall")
+COMMON_FLAGS = ("-O3", "-fPIC", "-fvisibility=hidden", "-ffp-contract=fast", "-Wall", "-Wno-maybe-uninitialized")
 
 # The CPU kernel is compiled once per instruction set and chosen when it runs (csrc/cpu/multiply.cpp).
 _AVX2 = ("-mavx2", "-mfma", "-mf16c")

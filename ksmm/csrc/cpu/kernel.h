@@ -1,0 +1,28 @@
+// The kernel's entry, for one instruction set: from a dtype and a layout to a class template.
+#pragma once
+
+#include "batch_first.h"
+#include "batch_last.h"
+
+namespace ksmm {
+namespace KSMM_VARIANT {
+
+template <class Element>
+void multiply_elements(const Problem& problem, const Operands& operands, ParallelFor parallel_for) {
+  if (problem.layout == Layout::batch_first) {
+    multiply_batch_first<Element>(problem, operands, parallel_for);
+  } else {
+    multiply_batch_last<Element>(problem, operands, parallel_for);
+  }
+}
+
+void multiply(const Problem& problem, const Operands& operands, ParallelFor parallel_for) {
+  switch (problem.dtype) {
+    case Dtype::float32: return multiply_elements<Float32>(problem, operands, parallel_for);
+    case Dtype::float16: return multiply_elements<Float16>(problem, operands, parallel_for);
+    case Dtype::bfloat16: return multiply_elements<BFloat16>(problem, operands, parallel_for);
+  }
+}
+
+}  // namespace KSMM_VARIANT
+}  // namespace ksmm

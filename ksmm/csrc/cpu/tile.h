@@ -1,0 +1,105 @@
+// The innermost product: a tile of M × N vectors of sums that stay in registers while k runs.
+//
+//   sum[m][v] += spread(rows[m, k]) * vectors[k, v]        for 0 <= k < depth, m < M, v < N
+//
+// Each vector that is loaded is used M times and each row element N times, so that with M + N loads for M·N
+// multiply-adds the multiply-add units are the limit, not the loads. M·N sums, N vectors and one row element fill the
+// register file. Rows lie `row_step` apart and their elements `depth_step`, both known to the compiler; vectors are
+// read one after the other.
+#pragma once
+
+#include <type_traits>
+
+#include "spread.h"
+
+namespace ksmm {
+namespace KSMM_VARIANT {
+
+// The largest M for each N.
+constexpr int tile_rows(int width) {
+  if (registers == 32) return width == 4 ? 6 : width == 3 ? 8 : 12;
+  return width == 3 ? 4 : width == 2 ? 6 : 8;
+}
+constexpr int widest_tile = registers == 32 ? 4 : 3;
+constexpr int most_rows = 12;
+constexpr int tile_floats = (registers == 32 ? 24 : 12) * lanes;  // no tile has more sums
+
+// Where the sums of a tile start and where they go. Both are float32.
+struct TileTarget {
+  const float* start;  // M × N vectors, one after the other; null: start from zero
+  float* sums;
+  int64_t row_step, vector_step;
+};
+
+template <int M, int N, int row_step, int depth_step, class Spread>
+void multiply_tile(int64_t depth, Spread spread, const float* rows, const float* vectors, const TileTarget& target) {
+  Vector sum[M][N];
+  KSMM_UNROLL
+  for (int m = 0; m < M; ++m) {
+    KSMM_UNROLL
+    for (int v = 0; v < N; ++v) sum[m][v] = target.start ? load(target.start + (m * N + v) * lanes) : Vector{};
+  }
+  for (int64_t k = 0; k < depth; ++k, rows += depth_step, vectors += N * lanes) {
+    Vector vector[N];
+    KSMM_UNROLL
+    for (int v = 0; v < N; ++v) vector[v] = load(vectors + v * lanes);
+    KSMM_UNROLL
+    for (int m = 0; m < M; ++m) {
+      const Vector element = spread(rows + m * row_step);
+      KSMM_UNROLL
+      for (int v = 0; v < N; ++v) sum[m][v] += element * vector[v];
+    }
+  }
+  KSMM_UNROLL
+  for (int m = 0; m < M; ++m) {
+    KSMM_UNROLL
+    for (int v = 0; v < N; ++v) store(target.sums + m * target.row_step + v * target.vector_step, sum[m][v]);
+  }
+}
+
+// The smallest compiled number of rows that holds `rows`.
+template <int N>
+KSMM_INLINE int compiled_rows(int64_t rows) {
+  return rows >= 5 ? tile_rows(N) : rows > 2 ? 4 : int(rows);
+}
+
+// multiply_tile with M = compiled_rows(rows).
+template <int N, int row_step, int depth_step, class Spread>
+KSMM_INLINE void multiply_rows(int64_t rows, int64_t depth, Spread spread, const float* from, const float* vectors,
+                               const TileTarget& target) {
+  switch (compiled_rows<N>(rows)) {
+    case 1: return multiply_tile<1, N, row_step, depth_step>(depth, spread, from, vectors, target);
+    case 2: return multiply_tile<2, N, row_step, depth_step>(depth, spread, from, vectors, target);
+    case 4: return multiply_tile<4, N, row_step, depth_step>(depth, spread, from, vectors, target);
+    default: return multiply_tile<tile_rows(N), N, row_step, depth_step>(depth, spread, from, vectors, target);
+  }
+}
+
+// The width N whose tiles cover `vectors` vectors with the least work: padding counts, and so do narrow tiles' loads.
+inline int choose_width(int64_t vectors) {
+  int best = 1;
+  int64_t least = INT64_MAX;
+  for (int width = 1; width <= widest_tile; ++width) {
+    const int64_t loads = 100 / width + 100 / tile_rows(width);  // per 100 multiply-adds
+    const int64_t work = divide_up(vectors, width) * width * (400 + loads);
+    if (work <= least) best = width, least = work;
+  }
+  return best;
+}
+
+template <int value>
+struct Width : std::integral_constant<int, value> {};
+
+// Calls function(Width<width>{}).
+template <class Function>
+KSMM_INLINE void with_width(int width, const Function& function) {
+  switch (width) {
+    case 1: return function(Width<1>{});
+    case 2: return function(Width<2>{});
+    case 3: return function(Width<3>{});
+    default: return function(Width<widest_tile>{});
+  }
+}
+
+}  // namespace KSMM_VARIANT
+}  // namespace ksmm

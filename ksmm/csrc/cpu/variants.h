@@ -1,0 +1,22 @@
+// What the variants of the kernel (the same code, compiled for several instruction sets) and their caller share.
+#pragma once
+
+#include "../ks_matmul.h"
+
+namespace ksmm {
+
+// 64-byte aligned memory for `floats` numbers; throws std::bad_alloc.
+float* allocate(int64_t floats);
+void release(float* memory) noexcept;
+
+namespace baseline {
+void multiply(const Problem& problem, const Operands& operands, ParallelFor parallel_for);
+}
+namespace avx2 {
+void multiply(const Problem& problem, const Operands& operands, ParallelFor parallel_for);
+}
+namespace avx512 {
+void multiply(const Problem& problem, const Operands& operands, ParallelFor parallel_for);
+}
+
+}  // namespace ksmm
