@@ -12,6 +12,7 @@
 
 #include "../../ksmm/csrc/cuda/simt_family.cuh"
 #include "../../ksmm/csrc/cuda/simt_kernel.cuh"
+#include "../../ksmm/csrc/cuda/tensor_family.cuh"
 
 using namespace ksmm;
 
@@ -43,6 +44,94 @@ void emulate_simt(const Task<T>& task) {
   }
 }
 
+// What load_matrices gives a lane, by the instruction's definition; address(lane) is the address that a lane gives it.
+template <class Address>
+void matrices_of_lane(uint32_t (&words)[4], int lane, bool transposed, Address address) {
+  for (int matrix = 0; matrix < 4; ++matrix) {
+    const auto at = [&](int row, int column) -> uint32_t { return address(matrix * 8 + row)[column]; };
+    const int row = lane / 4, pair = lane % 4 * 2;
+    const uint32_t low = transposed ? at(pair, row) : at(row, pair);
+    const uint32_t high = transposed ? at(pair + 1, row) : at(row, pair + 1);
+    words[matrix] = low | high << 16;
+  }
+}
+
+// C += A B for a whole warp, from the parts that its lanes hold (see matrix_unit.cuh).
+template <class T>
+void multiply_warp(float (*c)[4], const uint32_t (*a)[4], const uint32_t (*b)[2]) {
+  const auto half = [](uint32_t word, int index) {
+    return to_float<T>(static_cast<uint16_t>(word >> 16 * (index % 2)));
+  };
+  for (int row = 0; row < 16; ++row)
+    for (int column = 0; column < 8; ++column) {
+      float& sum = c[row % 8 * 4 + column / 2][row / 8 * 2 + column % 2];
+      for (int k = 0; k < 16; ++k)
+        sum += half(a[row % 8 * 4 + k % 8 / 2][row / 8 + k / 8 * 2], k) * half(b[column * 4 + k % 8 / 2][k / 8], k);
+    }
+}
+
+// TensorSteps::multiply, with the instructions of a warp carried out for its 32 lanes together.
+template <class T, Layout LAYOUT, class Tile>
+void emulate_multiply(typename TensorSteps<T, LAYOUT, Tile>::Registers* lanes, const Bits<T>* shared, int warp) {
+  using Steps = TensorSteps<T, LAYOUT, Tile>;
+  constexpr bool first = LAYOUT == Layout::batch_first;
+  const auto seat = Steps::seat_of(warp * 32);
+  for (int k = 0; k < Tile::k; k += 16)
+    for (int m = 0; m < Steps::matrices_m; ++m) {
+      uint32_t a[32][Steps::planes][4];
+      for (int lane = 0; lane < 32; ++lane) {
+        const auto as_a = [&](int l) {
+          return shared + (first ? Steps::x_as_a(seat, m, k, l) : Steps::weight_as_a(seat, m, k, l));
+        };
+        if constexpr (Steps::planes == 1)
+          matrices_of_lane(a[lane][0], lane, false, as_a);
+        else
+          Steps::pair_x(a[lane], shared, seat, m, k, lane);
+      }
+      for (int plane = 0; plane < Steps::planes; ++plane)
+        for (int n = 0; n < Steps::matrices_n; ++n) {
+          uint32_t plane_a[32][4], b[32][2];
+          float c[32][4];
+          for (int lane = 0; lane < 32; ++lane) {
+            uint32_t pair_b[4];
+            matrices_of_lane(pair_b, lane, !first, [&](int l) {
+              return shared +
+                     (first ? Steps::weight_as_b(seat, plane, n / 2 * 2, k, l) : Steps::x_as_b(seat, n / 2 * 2, k, l));
+            });
+            for (int word = 0; word < 4; ++word) plane_a[lane][word] = a[lane][plane][word];
+            for (int word = 0; word < 2; ++word) b[lane][word] = pair_b[n % 2 * 2 + word];
+            for (int value = 0; value < 4; ++value) c[lane][value] = lanes[lane].sums[plane][m][n][value];
+          }
+          multiply_warp<T>(c, plane_a, b);
+          for (int lane = 0; lane < 32; ++lane)
+            for (int value = 0; value < 4; ++value) lanes[lane].sums[plane][m][n][value] = c[lane][value];
+        }
+    }
+}
+
+template <class T, Layout LAYOUT, class Tile>
+void emulate_tensor(const Task<T>& task) {
+  using Steps = TensorSteps<T, LAYOUT, Tile>;
+  using R = typename Steps::Registers;
+  using Shared = TensorShared<LAYOUT, Tile>;
+  struct alignas(16) Step {
+    Bits<T> data[Shared::step_size];
+  };
+  auto step = std::make_unique<Step>();
+  std::vector<R> registers(Tile::threads);
+  for (int64_t tile = 0; tile < task.tiles; ++tile) {
+    const Origin origin = tile_origin(task, tile, Tile::n, Tile::r, Tile::j);
+    for (R& r : registers) Steps::clear(r);
+    for (int64_t k = 0; k < task.c; k += Tile::k) {
+      for (Bits<T>& bits : step->data) bits = to_bits<T>(NAN);
+      for (int thread = 0; thread < Tile::threads; ++thread) Steps::copy(step->data, task, origin, k, thread);
+      for (int warp = 0; warp < Tile::warps; ++warp)
+        emulate_multiply<T, LAYOUT, Tile>(&registers[warp * 32], step->data, warp);
+    }
+    for (int thread = 0; thread < Tile::threads; ++thread) Steps::store(registers[thread], task, origin, thread);
+  }
+}
+
 // An operand of exactly `size` elements, at an address that is only element-aligned when `shift` is 1.
 template <class T>
 struct Buffer {
@@ -60,6 +149,8 @@ struct Case {
   int64_t padding;  // x_stride beyond the row's length
   int shift;        // elements by which the operands' addresses are off alignment
   int order;        // of the weights in memory: 0 = (a, d, b, c), 1 = (a, b, c, d), 2 = (d, c, b, a), 3 = spread out
+  bool matrix_units;
+  int shared_limit;  // bytes of shared memory that a block may have
 };
 
 void weight_strides(const Case& s, int64_t* strides) {
@@ -68,6 +159,26 @@ void weight_strides(const Case& s, int64_t* strides) {
                                 {1, s.a, s.a * s.b, s.a * s.b * s.c},
                                 {s.b * s.c * s.d * 3, s.c * s.d * 3, s.d * 3, 3}};
   for (int dim = 0; dim < 4; ++dim) strides[dim] = orders[s.order][dim];
+}
+
+template <class T>
+void multiply(const Problem& problem, const Operands& operands, bool matrix_units, int shared_limit) {
+  if constexpr (!std::is_same<T, float>::value)
+    if (matrix_units) {
+      with_tensor_tile(problem, shared_limit, [&](auto choice) {
+        using Tile = typename decltype(choice)::Tile;
+        constexpr Layout layout = decltype(choice)::layout;
+        constexpr int y_vector = TensorSteps<T, layout, Tile>::y_vector;
+        emulate_tensor<T, layout, Tile>(make_task<T, 8, y_vector>(problem, operands, Tile::n, Tile::r, Tile::j));
+        return 0;
+      });
+      return;
+    }
+  with_simt_tile<T>(problem, [&](auto choice) {
+    using Tile = typename decltype(choice)::Tile;
+    emulate_simt<T, decltype(choice)::layout, Tile>(make_task<T, 4, 4>(problem, operands, Tile::n, Tile::r, Tile::j));
+    return 0;
+  });
 }
 
 template <class T>
@@ -87,11 +198,7 @@ double check(const Case& s, std::mt19937& random) {
   operands.x = x.data, operands.weight = w.data, operands.y = y.data;
   const Problem problem = {s.a, s.b, s.c, s.d, s.batch, Dtype::float32, s.layout};
 
-  with_simt_tile<T>(problem, [&](auto choice) {
-    using Tile = typename decltype(choice)::Tile;
-    emulate_simt<T, decltype(choice)::layout, Tile>(make_task<T, 4, 4>(problem, operands, Tile::n, Tile::r, Tile::j));
-    return 0;
-  });
+  multiply<T>(problem, operands, s.matrix_units, s.shared_limit);
 
   const int64_t* ws = operands.weight_strides;
   double difference = 0, norm = 0;
@@ -128,10 +235,14 @@ int run(const char* name, double tolerance, int count, unsigned seed) {
     s.padding = random() % 3 == 0 ? 0 : random() % 2 == 0 ? 8 : static_cast<int64_t>(random() % 5);
     s.shift = random() % 4 == 0;
     s.order = static_cast<int>(random() % 4);
+    s.matrix_units = random() % 4 != 0;
+    s.shared_limit = random() % 2 == 0 ? 227 * 1024 : 99 * 1024;
     const double error = check<T>(s, random);
     if (!(error < tolerance)) {
-      std::printf("%s (%ld,%ld,%ld,%ld) batch %ld layout %d padding %ld shift %d order %d: error %g\n", name, s.a, s.b,
-                  s.c, s.d, s.batch, static_cast<int>(s.layout), s.padding, s.shift, s.order, error);
+      std::printf(
+          "%s (%ld,%ld,%ld,%ld) batch %ld layout %d padding %ld shift %d order %d units %d limit %d: error %g\n", name,
+          s.a, s.b, s.c, s.d, s.batch, static_cast<int>(s.layout), s.padding, s.shift, s.order, s.matrix_units,
+          s.shared_limit, error);
       ++wrong;
     }
   }

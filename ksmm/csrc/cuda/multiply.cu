@@ -1,6 +1,6 @@
 // The entry point: picks the kernel for the dtype.
 #include "../ks_matmul.h"
-#include "simt.cuh"
+#include "tensor.cuh"
 
 namespace ksmm {
 
@@ -11,9 +11,9 @@ int multiply_cuda(const Problem& problem, const Operands& operands, void* stream
     case Dtype::float32:
       return multiply_simt<float>(problem, operands, queue);
     case Dtype::float16:
-      return multiply_simt<float16>(problem, operands, queue);
+      return multiply_tensor<float16>(problem, operands, queue);
     case Dtype::bfloat16:
-      return multiply_simt<bfloat16>(problem, operands, queue);
+      return multiply_tensor<bfloat16>(problem, operands, queue);
   }
   return cudaErrorInvalidValue;
 }

@@ -107,4 +107,26 @@ __host__ __device__ inline Vector<T, V> load_vector(const Bits<T>* address) {
   return vector;
 }
 
+template <class T, int V>
+__host__ __device__ inline void store_vector(Bits<T>* address, const Vector<T, V>& vector) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof vector == 16) {
+    uint4 words;
+    memcpy(&words, &vector, sizeof vector);
+    *reinterpret_cast<uint4*>(address) = words;
+  } else if constexpr (sizeof vector == 8) {
+    uint2 words;
+    memcpy(&words, &vector, sizeof vector);
+    *reinterpret_cast<uint2*>(address) = words;
+  } else {
+    static_assert(sizeof vector == 4 || sizeof vector == 8 || sizeof vector == 16, "one, two or four words");
+    uint32_t word;
+    memcpy(&word, &vector, sizeof vector);
+    *reinterpret_cast<uint32_t*>(address) = word;
+  }
+#else
+  memcpy(address, &vector, sizeof vector);
+#endif
+}
+
 }  // namespace ksmm

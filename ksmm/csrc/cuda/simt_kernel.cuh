@@ -129,7 +129,7 @@ struct SimtSteps {
           vector.bits[element] = to_bits<T>(registers.sums[own_n][own_r][own_j]);
         }
         if (task.y_vectors && inside(places[3], limits)) {
-          *reinterpret_cast<Vector<T, 4>*>(y + offset(places[0], strides)) = vector;
+          store_vector<T, 4>(y + offset(places[0], strides), vector);
         } else {
           const Strides own = {0, opaque(strides.row), opaque(strides.column), opaque(strides.j)};
 #pragma unroll

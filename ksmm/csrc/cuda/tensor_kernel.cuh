@@ -1,0 +1,279 @@
+// The matrix-unit kernel: Y[n, i, r, j] = sum over k of X[n, i, k, j] * W[i, r, k, j], float16 or bfloat16, either
+// layout.
+//
+// Faster than the SIMT kernel before it, for the two dtypes that the matrix units multiply: sixteen times the rate,
+// tiles that go to shared memory without passing through registers, and a step of k on its way while the one before is
+// multiplied. X stays in its own order all the way: in batch_last [k][n], which ldmatrix transposes as it reads; in
+// batch_first [n][k][j], from which a thread reads (k, j .. j+7) and (k+1, j .. j+7) and pairs them, by byte
+// permutation, into the words (k, k+1) that the matrix units want, one for each of the 8 j. So a warp multiplies 8 j
+// side by side, and holds 8 consecutive j of Y: 16 bytes to store.
+//
+// Index arithmetic and copies run on the host too, where tests/cuda/emulate.cu executes them.
+#pragma once
+
+#include "matrix_unit.cuh"
+#include "tensor_tile.cuh"
+#include "tile_map.cuh"
+
+namespace ksmm {
+
+// Where the elements of a step are in shared memory, in elements. Rows are padded so that the 8 rows of a matrix, and
+// the lanes of a quarter warp, meet in different banks.
+template <Layout LAYOUT, class Tile>
+struct TensorShared {
+  static constexpr bool first = LAYOUT == Layout::batch_first;
+  static constexpr int planes = Tile::planes;
+  static constexpr int x_padding = planes == 4 ? 32 : planes == 2 ? 16 : 8;
+  static constexpr int x_pitch = first ? Tile::k * planes + x_padding : Tile::n + 8;
+  static constexpr int x_piece = first ? Tile::n * x_pitch + (Tile::pieces > 1 ? 32 : 0) : Tile::k * x_pitch;
+  static constexpr int weight_pitch = Tile::k + 8, weight_plane = Tile::r * weight_pitch + 16;
+  static constexpr int x_size = Tile::pieces * x_piece, weight_size = Tile::j * weight_plane;
+  static constexpr int step_size = x_size + weight_size;
+  static constexpr int bytes = 2 * step_size * static_cast<int>(sizeof(uint16_t));
+  static_assert(x_pitch % 8 == 0 && x_piece % 8 == 0 && weight_pitch % 8 == 0 && weight_plane % 8 == 0,
+                "16-byte accesses of shared memory must be aligned");
+
+  KSMM_BOTH static int x_at(const Place& place) {
+    if constexpr (!first) return place.column * x_pitch + place.row;
+    return place.j / planes * x_piece + place.row * x_pitch + place.column * planes + place.j % planes;
+  }
+  KSMM_BOTH static int weight_at(const Place& place) {
+    return x_size + place.j * weight_plane + place.row * weight_pitch + place.column;
+  }
+};
+
+template <class T, Layout LAYOUT, class Tile>
+struct TensorSteps {
+  static constexpr bool first = LAYOUT == Layout::batch_first;
+  static constexpr int planes = Tile::planes, vector = 8;
+  using Shared = TensorShared<LAYOUT, Tile>;
+  using MapX = TileMap<T, vector, first ? Along::features : Along::rows, Tile::n, Tile::k, Tile::j, Tile::threads>;
+  using MapByColumn = TileMap<T, vector, Along::columns, Tile::r, Tile::k, Tile::j, Tile::threads>;
+  using MapByFeature = TileMap<T, vector, Along::features, Tile::r, Tile::k, Tile::j, Tile::threads>;
+  static_assert(first || Tile::j == 1, "batch_last is contiguous along n: J is 1");
+
+  // The 16 x 8 matrices of sums have the n of batch_first, or the r of batch_last, as rows: what is contiguous in Y is
+  // then along their columns, or along j.
+  static constexpr int matrices_m = (first ? Tile::warp_n : Tile::warp_r) / 16;
+  static constexpr int matrices_n = (first ? Tile::warp_r : Tile::warp_n) / 8;
+  struct Registers {
+    float sums[planes][matrices_m][matrices_n][4];
+  };
+
+  // The first n, r and j of a warp's part of the tile.
+  struct Seat {
+    int n, r, j;
+  };
+  KSMM_BOTH static Seat seat_of(int thread) {
+    const int warp = thread / 32;
+    return {warp % Tile::warps_n * Tile::warp_n, warp / Tile::warps_n % Tile::warps_r * Tile::warp_r,
+            warp / (Tile::warps_n * Tile::warps_r) * planes};
+  }
+
+  KSMM_BOTH static void clear(Registers& registers) {
+#pragma unroll
+    for (int index = 0; index < planes * matrices_m * matrices_n * 4; ++index) (&registers.sums[0][0][0][0])[index] = 0;
+  }
+
+  // Step 1: columns k .. k + Tile::k of X and W, from device memory to shared memory.
+  KSMM_BOTH static void copy(Bits<T>* shared, const Task<T>& task, const Origin& origin, int64_t k, int thread) {
+    const int left_k = left(task.c, k, Tile::k), left_j = left(task.d, origin.j, Tile::j);
+    const Strides &xs = task.x_strides, &ws = task.weight_strides;
+    const Bits<T>* x = task.x + origin.i * xs.i + origin.n * xs.row + k * xs.column + origin.j * xs.j;
+    const Bits<T>* w = task.weight + origin.i * ws.i + origin.r * ws.row + k * ws.column + origin.j * ws.j;
+    const Place x_limits = {left(task.batch, origin.n, Tile::n), left_k, left_j};
+    const Place w_limits = {left(task.b, origin.r, Tile::r), left_k, left_j};
+    copy_tile<MapX>(shared, x, xs, x_limits, task.x_vectors, thread,
+                    [](const Place& place) { return Shared::x_at(place); });
+    if (task.weight_along_columns)
+      copy_tile<MapByColumn>(shared, w, ws, w_limits, task.weight_vectors, thread,
+                             [](const Place& place) { return Shared::weight_at(place); });
+    else
+      scatter_weight(shared, w, ws, w_limits, task.weight_vectors, thread);
+  }
+
+  // For an operand whose vectors are contiguous in shared memory, too.
+  template <class Map, class At>
+  KSMM_BOTH static void copy_tile(Bits<T>* shared, const Bits<T>* origin, const Strides& strides, const Place& limits,
+                                  bool whole_vectors, int thread, At at) {
+#pragma unroll
+    for (int slot = 0; slot < Map::per_thread; ++slot) {
+      const int index = slot * Tile::threads + thread;
+      if (Map::vectors % Tile::threads != 0 && index >= Map::vectors) return;
+      const Place place = Map::first_place(index);
+      Bits<T>* target = shared + at(place);
+      // opaque: an address costs less to compute again than to keep in registers through the products
+      const Strides own = {0, opaque(strides.row), opaque(strides.column), opaque(strides.j)};
+      if (Map::is_whole(place, limits, whole_vectors))
+        copy_vector(target, origin + offset(place, own));
+      else
+        store_vector<T, vector>(target, Map::load_elements(place, origin, own, limits));
+    }
+  }
+
+  KSMM_BOTH static void copy_vector(Bits<T>* shared, const Bits<T>* global) {
+#ifdef __CUDA_ARCH__
+    copy_16_bytes(shared, global);
+#else
+    memcpy(shared, global, vector * sizeof(Bits<T>));
+#endif
+  }
+
+  // For weights that are contiguous along j, as in the canonical tensor: their vectors are spread over the planes.
+  KSMM_BOTH static void scatter_weight(Bits<T>* shared, const Bits<T>* origin, const Strides& strides,
+                                       const Place& limits, bool whole_vectors, int thread) {
+#pragma unroll
+    for (int slot = 0; slot < MapByFeature::per_thread; ++slot) {
+      const int index = slot * Tile::threads + thread;
+      if (MapByFeature::vectors % Tile::threads != 0 && index >= MapByFeature::vectors) return;
+      const Place place = MapByFeature::first_place(index);
+      const Vector<T, vector> values = MapByFeature::load(place, origin, strides, limits, whole_vectors);
+#pragma unroll
+      for (int element = 0; element < vector; ++element)
+        shared[Shared::weight_at(MapByFeature::place_of(place, element))] = values.bits[element];
+    }
+  }
+
+  // Where a lane's row of the matrices that load_matrices reads is. As A: 16 rows of 16 columns. As B: 16 rows (of
+  // the operand: columns of B) by 16 columns, two B matrices side by side.
+  KSMM_BOTH static int weight_as_a(const Seat& seat, int m, int k, int lane) {
+    return Shared::weight_at({seat.r + m * 16 + lane % 16, k + lane / 16 * 8, 0});
+  }
+  KSMM_BOTH static int weight_as_b(const Seat& seat, int plane, int n, int k, int lane) {
+    return Shared::weight_at({seat.r + n * 8 + lane % 8 + lane / 16 * 8, k + lane / 8 % 2 * 8, seat.j + plane});
+  }
+  KSMM_BOTH static int x_as_a(const Seat& seat, int m, int k, int lane) {
+    return Shared::x_at({seat.n + m * 16 + lane % 16, k + lane / 16 * 8, 0});
+  }
+  KSMM_BOTH static int x_as_b(const Seat& seat, int n, int k, int lane) {  // [k][n] in memory, to be transposed
+    return Shared::x_at({seat.n + n * 8 + lane / 16 * 8, k + lane % 16, 0});
+  }
+
+  // A of all planes from X as [n][k][j]: words of neighbouring k, paired for each j.
+  KSMM_BOTH static void pair_x(uint32_t (&a)[planes][4], const Bits<T>* shared, const Seat& seat, int m, int k,
+                               int lane) {
+#pragma unroll
+    for (int word = 0; word < 4; ++word) {
+      const Place place = {seat.n + m * 16 + lane / 4 + word % 2 * 8, k + lane % 4 * 2 + word / 2 * 8, seat.j};
+      const Vector<T, planes> low = read_planes(shared + Shared::x_at(place));
+      const Vector<T, planes> high = read_planes(shared + Shared::x_at({place.row, place.column + 1, place.j}));
+#pragma unroll
+      for (int plane = 0; plane < planes; ++plane)
+        a[plane][word] = low.bits[plane] | static_cast<uint32_t>(high.bits[plane]) << 16;
+    }
+  }
+
+  KSMM_BOTH static Vector<T, planes> read_planes(const Bits<T>* shared) {
+    return *reinterpret_cast<const Vector<T, planes>*>(shared);
+  }
+
+#ifdef __CUDACC__
+  // Step 2: the products of one step of k.
+  __device__ static void multiply(Registers& registers, const Bits<T>* shared, int thread) {
+    const Seat seat = seat_of(thread);
+    const int lane = thread % 32;
+#pragma unroll
+    for (int k = 0; k < Tile::k; k += 16) {
+      uint32_t a[matrices_m][planes][4];
+#pragma unroll
+      for (int m = 0; m < matrices_m; ++m) {
+        if constexpr (!first)
+          load_matrices(a[m][0], shared + weight_as_a(seat, m, k, lane));
+        else if constexpr (planes == 1)
+          load_matrices(a[m][0], shared + x_as_a(seat, m, k, lane));
+        else
+          pair_x(a[m], shared, seat, m, k, lane);
+      }
+#pragma unroll
+      for (int plane = 0; plane < planes; ++plane)
+#pragma unroll
+        for (int n = 0; n < matrices_n; n += 2) {
+          uint32_t b[4];
+          if constexpr (first)
+            load_matrices(b, shared + weight_as_b(seat, plane, n, k, lane));
+          else
+            load_matrices_transposed(b, shared + x_as_b(seat, n, k, lane));
+#pragma unroll
+          for (int m = 0; m < matrices_m; ++m) {
+            multiply_add<T>(registers.sums[plane][m][n], a[m][plane], b[0], b[1]);
+            multiply_add<T>(registers.sums[plane][m][n + 1], a[m][plane], b[2], b[3]);
+          }
+        }
+    }
+  }
+#endif
+
+  // Step 3: the sums, to device memory, in vectors of what a thread holds side by side: 8 j; or 2 r of 4, 2 or 1 j; or
+  // 2 n.
+  static constexpr int y_vector = planes == 8 ? 8 : 2 * planes;
+  KSMM_BOTH static void store(const Registers& registers, const Task<T>& task, const Origin& origin, int thread) {
+    const Seat seat = seat_of(thread);
+    const int row = thread % 32 / 4, pair = thread % 4 * 2;
+    const Strides& strides = task.y_strides;
+    Bits<T>* y =
+        task.y + origin.i * strides.i + origin.n * strides.row + origin.r * strides.column + origin.j * strides.j;
+    const Place limits = {left(task.batch, origin.n, Tile::n), left(task.b, origin.r, Tile::r),
+                          left(task.d, origin.j, Tile::j)};
+#pragma unroll
+    for (int m = 0; m < matrices_m; ++m)
+#pragma unroll
+      for (int n = 0; n < matrices_n; ++n)
+#pragma unroll
+        for (int value = 0; value < 4; value += y_vector / planes) {
+          Vector<T, y_vector> vector;
+          Place places[y_vector];
+#pragma unroll
+          for (int element = 0; element < y_vector; ++element) {
+            const int own = value + element / planes, plane = element % planes;
+            const int along_m = m * 16 + row + own / 2 * 8, along_n = n * 8 + pair + own % 2;
+            places[element] = {seat.n + (first ? along_m : along_n), seat.r + (first ? along_n : along_m),
+                               seat.j + plane};
+            vector.bits[element] = to_bits<T>(registers.sums[plane][m][n][own]);
+          }
+          store_places(y, strides, places, limits, vector, task.y_vectors);
+        }
+  }
+
+  KSMM_BOTH static void store_places(Bits<T>* y, const Strides& strides, const Place (&places)[y_vector],
+                                     const Place& limits, const Vector<T, y_vector>& vector, bool whole_vectors) {
+    if (whole_vectors && inside(places[y_vector - 1], limits)) {
+      store_vector<T, y_vector>(y + offset(places[0], strides), vector);
+      return;
+    }
+    const Strides own = {0, opaque(strides.row), opaque(strides.column), opaque(strides.j)};
+#pragma unroll
+    for (int element = 0; element < y_vector; ++element)
+      if (inside(places[element], limits)) y[offset(places[element], own)] = vector.bits[element];
+  }
+};
+
+// Empty below compute capability 8.0, whose kernels are never launched (tensor.cuh).
+template <class T, Layout LAYOUT, class Tile>
+__global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor) tensor_kernel(const Task<T> task) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  using Steps = TensorSteps<T, LAYOUT, Tile>;
+  extern __shared__ __align__(16) uint16_t shared[];
+  const int thread = static_cast<int>(threadIdx.x);
+
+  // One tile a block; more only where there are more tiles than a grid has blocks.
+  for (int64_t tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
+    const Origin origin = tile_origin(task, tile, Tile::n, Tile::r, Tile::j);
+    typename Steps::Registers registers;
+    Steps::clear(registers);
+    __syncthreads();  // nobody still reads the last step of the tile before
+    Steps::copy(shared, task, origin, 0, thread);
+    uint16_t *present = shared, *next = shared + Steps::Shared::step_size;
+    for (int64_t k = 0; k < task.c; k += Tile::k) {
+      wait_for_copies();
+      __syncthreads();  // every thread's copies are there, and nobody still reads `next`, the step before
+      if (k + Tile::k < task.c) Steps::copy(next, task, origin, k + Tile::k, thread);
+      Steps::multiply(registers, present, thread);
+      uint16_t* const swapped = present;
+      present = next, next = swapped;
+    }
+    Steps::store(registers, task, origin, thread);
+  }
+#endif
+}
+
+}  // namespace ksmm
