@@ -71,8 +71,11 @@ class Comparisons:
 
     def draw(self, table: pd.DataFrame, output: Path) -> None:
         """Writes <output>/<name>.csv and .md."""
-        frame = pd.DataFrame([self._line(table, row) for row in self._rows(table)])
-        sheets.save(frame.dropna(axis=1, how="all"), self.name, output, self.caption(table))
+        sheets.save(self.frame(table), self.name, output, self.caption(table))
+
+    def frame(self, table: pd.DataFrame) -> pd.DataFrame:
+        """One line per comparison; columns without any value are left out."""
+        return pd.DataFrame([self._line(table, row) for row in self._rows(table)]).dropna(axis=1, how="all")
 
     def _rows(self, table: pd.DataFrame) -> list[Row]:
         measured = ratios.ADDED in ratios.times(table, self.dtype)

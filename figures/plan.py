@@ -16,7 +16,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pandas as pd
-from script import FOLDER, read
+from script import FOLDER
+
+from ksmm.table import read_table
 
 
 def scripts() -> dict[str, ModuleType]:
@@ -56,7 +58,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="the JSON file to write")
     arguments = parser.parse_args()
     try:
-        write(plan(read(arguments.table)), arguments.output)
+        write(plan(read_table(arguments.table)), arguments.output)
     except (OSError, ValueError) as error:
         sys.exit(f"plan: {error}")
 

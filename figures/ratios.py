@@ -72,15 +72,18 @@ def where_specialised_wins(seconds: pd.DataFrame) -> pd.DataFrame:
     return seconds[generic.isna() | (fastest(seconds, SPECIALISED) < generic)]
 
 
-def rewriting_share(table: pd.DataFrame, dtype: str, layout: str) -> pd.Series:
-    """(Δt − Δt̃)/Δt of bmm: the share of its time that goes into rewriting memory (appendix B.2).
+def rewritings(table: pd.DataFrame, dtype: str, layout: str) -> pd.DataFrame:
+    """What bmm's rewriting of memory takes, rows as in `times` (appendix B.2).
 
-    Δt is the time of the whole product, Δt̃ that of line 2 of Algorithm 1 alone.
+    Returns:
+        Columns whole_s (Δt, the time of the whole product), multiplication_s (Δt̃, that of line 2 of Algorithm 1
+        alone), share = (Δt − Δt̃)/Δt and memory_ratio = (b+c)/(bc). Without rows if one of the times is missing.
     """
-    whole, multiplication = (times(table, dtype, layout, part) for part in ("whole", "multiplication"))
-    if "bmm" not in whole or "bmm" not in multiplication:
-        return pd.Series(dtype=float, index=pd.MultiIndex.from_arrays([[], []], names=PROBLEM))
-    return ((whole.bmm - multiplication.bmm) / whole.bmm).dropna()
+    parts = [times(table, dtype, layout, part).reindex(columns=["bmm"]).bmm for part in ("whole", "multiplication")]
+    both = pd.concat(parts, axis=1, keys=["whole_s", "multiplication_s"]).dropna()
+    both["share"] = (both.whole_s - both.multiplication_s) / both.whole_s
+    both["memory_ratio"] = attribute(both.index, "memory_ratio")
+    return both
 
 
 def layout_ratios(table: pd.DataFrame, dtype: str) -> pd.DataFrame:
@@ -183,4 +186,4 @@ def _first_reason(table: pd.DataFrame, dtype: str, layout: str | None, names: Se
     if rows.empty:
         return "not measured"
     row = rows.iloc[0]
-    return f"{row.status}: {row.reason}" if isinstance(row.reason, str) and row.reason else row.status
+    return f"{row.status}: {row.reason}" if row.reason else row.status

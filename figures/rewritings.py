@@ -34,14 +34,14 @@ class Rewritings:
         if reason is not None:
             return reason
         for layout in self.layouts:
-            if ratios.rewriting_share(table, self.dtype, layout).empty:
+            if ratios.rewritings(table, self.dtype, layout).empty:
                 return f"the multiplication of bmm alone has no time in {self.dtype} {layout}"
         return None
 
     def caption(self, table: pd.DataFrame) -> str:
         """What is drawn, of which patterns, on which device."""
         groups = [group for panel in self.panels(table).values() for group in panel]
-        problems = [ratios.rewriting_share(table, self.dtype, layout).index for layout in self.layouts]
+        problems = [ratios.rewritings(table, self.dtype, layout).index for layout in self.layouts]
         return sentences(
             "(Δt − Δt̃)/Δt of bmm: Δt is the time of the whole product, Δt̃ that of its multiplication alone "
             f"(line 2 of Algorithm 1), the rest rewrites memory. Layout: {' and '.join(self.layouts)}.",
@@ -57,8 +57,8 @@ class Rewritings:
 
     def panels(self, table: pd.DataFrame) -> dict[str, list[Group]]:
         """For each layout, the shares grouped by (b+c)/(bc)."""
-        shares = {layout: ratios.rewriting_share(table, self.dtype, layout) for layout in self.layouts}
-        return {k: by_value(ratios.attribute(v.index, "memory_ratio"), v) for k, v in shares.items()}
+        found = {layout: ratios.rewritings(table, self.dtype, layout) for layout in self.layouts}
+        return {layout: by_value(rows.memory_ratio, rows.share) for layout, rows in found.items()}
 
     def figure(self, table: pd.DataFrame) -> Figure:
         """One panel for each layout, one above the other, on a common axis of shares."""
@@ -73,4 +73,18 @@ class Rewritings:
             axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
         low, high = min(axes.dataLim.y0 for axes in rows), max(axes.dataLim.y1 for axes in rows)
         rows[0].set_ylim(min(0, low - 0.03), min(1, high + 0.05))
+        return figure
+
+    def times_figure(self, table: pd.DataFrame) -> Figure:
+        """Δt̃ against Δt, one point a pattern, one panel for each layout; on the diagonal nothing is rewritten."""
+        figure = style.new_figure(width=style.WIDTH * (0.4 + 0.6 * len(self.layouts)), height=1.1 * style.HEIGHT)
+        panels = figure.subplots(1, len(self.layouts), squeeze=False, sharex=True, sharey=True)[0]
+        for axes, layout in zip(panels, self.layouts, strict=True):
+            rows = ratios.rewritings(table, self.dtype, layout)
+            look = {"s": 14, "marker": style.marker("bmm"), "color": style.colour("bmm"), "alpha": 0.6}
+            axes.scatter(rows.whole_s * 1e3, rows.multiplication_s * 1e3, **look)
+            ends = [1e3 * rows.multiplication_s.min(), 1e3 * rows.whole_s.max()]
+            axes.plot(ends, ends, color="#000000", linewidth=0.8, linestyle=(0, (4, 2)))
+            axes.set(xscale="log", yscale="log", title=layout, xlabel="Δt, whole product [ms]")
+        panels[0].set_ylabel("Δt̃, multiplication [ms]")
         return figure

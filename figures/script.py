@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from ksmm.table import read_table
+
 FOLDER = Path(__file__).resolve().parent
 
 
@@ -19,7 +21,7 @@ def main(module_name: str) -> None:
     parser.add_argument("--output", type=Path, required=True, help="folder to write to")
     arguments = parser.parse_args()
     try:
-        table = read(arguments.table)
+        table = read_table(arguments.table)
         reason = module.missing(table)
         if reason is None:
             module.draw(table, arguments.output)
@@ -27,11 +29,6 @@ def main(module_name: str) -> None:
         reason = str(error)
     if reason is not None:
         sys.exit(f"{Path(module.__file__).stem}: {reason}")
-
-
-def read(path: Path) -> pd.DataFrame:
-    """Rows of time.csv."""
-    return pd.read_csv(path, keep_default_na=False, na_values=[""])
 
 
 def conditions(table: pd.DataFrame, dtype: str | None, *problems: pd.Index) -> str:
@@ -42,8 +39,8 @@ def conditions(table: pd.DataFrame, dtype: str | None, *problems: pd.Index) -> s
         dtype: None if the figure names its dtypes itself.
         problems: (pattern, batch size) of every value drawn.
     """
-    names = table.device_name.dropna().unique()
-    devices = " and ".join(map(str, names if len(names) else table.device.unique()))
+    names = table.device_name.where(table.device_name != "", table.device)
+    devices = " and ".join(names.unique())
     number = len({pattern for index in problems for pattern in index.get_level_values("pattern")})
     sizes = {size for index in problems for size in index.get_level_values("batch_size")}
     batches = " and ".join(f"{size:,}" for size in sorted(sizes))

@@ -15,8 +15,12 @@ def save(frame: pd.DataFrame, name: str, output: Path, caption: str) -> None:
     """
     output.mkdir(parents=True, exist_ok=True)
     frame.to_csv(output / f"{name}.csv", index=False, lineterminator="\n")
-    text = frame.map(_cell).to_markdown(index=False, disable_numparse=True)
-    (output / f"{name}.md").write_text(f"{text}\n\n{caption}\n", encoding="utf-8")
+    (output / f"{name}.md").write_text(f"{markdown(frame)}\n\n{caption}\n", encoding="utf-8")
+
+
+def markdown(frame: pd.DataFrame) -> str:
+    """The rows as a Markdown table, empty cells for missing values."""
+    return frame.map(_cell).to_markdown(index=False, disable_numparse=True)
 
 
 def _cell(value: object) -> str:

@@ -37,8 +37,8 @@ def missing(table: pd.DataFrame) -> str | None:
 
 def draw(table: pd.DataFrame, output: Path) -> None:
     """Writes <output>/<name>.csv and .md."""
-    failed = table[table.status != "ok"].assign(reason=lambda rows: rows.reason.fillna("no reason given"))
-    kind = failed.reason.map(lambda reason: re.sub(r"\d+([.,]\d+)*(e[+-]?\d+)?", "#", str(reason)))
+    failed = table[table.status != "ok"].assign(reason=lambda rows: rows.reason.replace("", "no reason given"))
+    kind = failed.reason.map(lambda reason: re.sub(r"\d+([.,]\d+)*(e[+-]?\d+)?", "#", reason))
     grouped = failed.groupby([*_KEYS, kind.rename("kind")], sort=True)
     frame = grouped.agg(patterns=("pattern", "nunique"), first_pattern=("pattern", "first"), reason=("reason", "first"))
     sheets.save(frame.reset_index().drop(columns="kind"), NAME, output, caption(table))

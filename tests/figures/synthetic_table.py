@@ -15,6 +15,7 @@ import pandas as pd
 from ksmm.pattern_lists import benchmark_patterns, stratified_sample
 from ksmm.patterns import Pattern
 from ksmm.problem import DTYPES, LAYOUTS, Problem
+from ksmm.table import COLUMNS, write_table
 
 BANDWIDTH = 4e12
 RATES = {"float32": 5e13, "float16": 7e14, "bfloat16": 7e14}
@@ -40,7 +41,9 @@ def synthetic_table(
                 for implementation in PASSES:
                     for part in ("whole", "multiplication") if implementation == "bmm" else ("whole",):
                         rows.append(_row(generator, pattern, batch_size, dtype, layout, implementation, part, failures))
-    return pd.DataFrame(rows).assign(device=device, device_name=device_name, started_at="2025-01-02T03:04:05+00:00")
+    table = pd.DataFrame(rows).assign(device=device, device_name=device_name, started_at="2025-01-02T03:04:05+00:00")
+    numbers = [name for name, kind in COLUMNS.items() if kind == "number"]
+    return table[list(COLUMNS)].astype(dict.fromkeys(numbers, "float64"))
 
 
 def _row(generator, pattern, batch_size, dtype, layout, implementation, part, failures) -> dict:
@@ -56,19 +59,19 @@ def _row(generator, pattern, batch_size, dtype, layout, implementation, part, fa
         "implementation": implementation,
         "part": part,
         "status": status,
-        "reason": reason or None,
+        "reason": reason,
         "bytes_moved": problem.bytes_moved,
         "operations": problem.operations,
         "roofline_s": roofline,
         "tolerance": 1e-5 if dtype == "float32" else 1e-2,
         "kernel_hash": "0" * 16,
     }
-    measured = ("median_s", "iqr_s", "samples", "runs_per_sample", "cuda_graph_median_s", "relative_error")
+    measured = ("median_s", "iqr_s", "cuda_graph_median_s", "relative_error")
     if status != "ok":
-        return row | dict.fromkeys(measured)
+        return row | dict.fromkeys(measured) | {"samples": 0, "runs_per_sample": 0}
     seconds = _seconds(pattern, problem, dtype, layout, implementation, part) * generator.lognormal(0, 0.15)
-    values = (seconds, seconds * 0.005, 10, 10, seconds * 0.9 if seconds < 50e-6 else None, row["tolerance"] / 20)
-    return row | dict(zip(measured, values, strict=True))
+    values = (seconds, seconds * 0.005, seconds * 0.9 if seconds < 50e-6 else None, row["tolerance"] / 20)
+    return row | dict(zip(measured, values, strict=True)) | {"samples": 10, "runs_per_sample": 10}
 
 
 def _seconds(pattern: Pattern, problem: Problem, dtype: str, layout: str, implementation: str, part: str) -> float:
@@ -104,7 +107,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     a = parser.parse_args()
     table = synthetic_table(a.patterns, a.dtypes, a.batch, a.device, a.device_name)
-    table.to_csv(a.output, index=False)
+    write_table(table, a.output)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,84 @@
+"""What the notebooks share: finding the table, the layouts that a parameter stands for, showing text and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pandas as pd
+import ratios
+import sheets
+from IPython.display import Markdown, display
+from script import FOLDER
+
+from ksmm.table import read_table
+
+ROOT = FOLDER.parent
+
+
+def load(table: str, device: str, dtype: str) -> pd.DataFrame:
+    """The measurements of a device, from the table given or from the first one there is.
+
+    Args:
+        table: path of time.csv; "" takes the first of results/*/time.csv and measurements/*/time.csv.
+        device: slug; "" takes whatever device the table is of.
+        dtype: must be in the table.
+
+    Raises:
+        FileNotFoundError: there is no table.
+        ValueError: it has no measurement of that device, or of that dtype.
+    """
+    path = Path(table) if table else _first_table(device)
+    frame = read_table(path)
+    if device:
+        frame = _only(frame, "device", device, path)
+    _only(frame, "dtype", dtype, path)
+    return frame
+
+
+def chosen_layouts(layout: str) -> tuple[str, ...]:
+    """The layouts that "batch_first", "batch_last" or "both" stands for.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    if layout != "both" and layout not in ratios.LAYOUTS:
+        raise ValueError(f"layout is {layout!r}; choose one of {', '.join(ratios.LAYOUTS)} or both")
+    return ratios.LAYOUTS if layout == "both" else (layout,)
+
+
+def show(*lines: str) -> None:
+    """Displays lines of Markdown."""
+    display(Markdown("\n".join(lines)))
+
+
+def show_table(frame: pd.DataFrame) -> None:
+    """Displays a table, without its index."""
+    show(sheets.markdown(frame))
+
+
+def save(frame: pd.DataFrame, output: str, name: str) -> None:
+    """Writes the numbers to <output>/<name>.csv, unless output is ""."""
+    if output:
+        folder = Path(output)
+        folder.mkdir(parents=True, exist_ok=True)
+        frame.to_csv(folder / f"{name}.csv", index=False, float_format="%.6g", lineterminator="\n")
+
+
+def _first_table(device: str) -> Path:
+    folders = [ROOT / kind for kind in ("results", "measurements")]
+    found = [path for folder in folders for path in sorted(folder.glob(f"{device or '*'}/time.csv"))]
+    if not found:
+        raise FileNotFoundError(
+            f"no {' or '.join(f'{folder}/{device or chr(42)}/time.csv' for folder in folders)}; "
+            "measure first (make figures), or give the parameter table"
+        )
+    return found[0]
+
+
+def _only(frame: pd.DataFrame, column: str, value: str, path: Path) -> pd.DataFrame:
+    rows = frame[frame[column] == value]
+    if rows.empty:
+        known: Iterable[str] = frame[column].unique()
+        raise ValueError(f"{path} has no measurement with {column} {value!r}; it has {', '.join(known) or 'none'}")
+    return rows
