@@ -54,7 +54,6 @@ def ks_matmul(
     return restore_batch(y, x, layout)
 
 
-@torch.compiler.assume_constant_result
 def choose(
     weight_shape: tuple[int, int, int, int], dtype: torch.dtype, layout: str, device_type: str, implementation: str
 ) -> str:
@@ -77,6 +76,10 @@ def choose(
             f"on {device_type}: {reason}; choose another one, or auto"
         )
     return implementation
+
+
+# All that torch.compiler.assume_constant_result does, without importing torch._dynamo: a second at each start.
+choose._dynamo_marked_constant = True
 
 
 def autocast_operands(x: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
