@@ -89,6 +89,16 @@ __host__ __device__ inline Word read_only(const Word* address) {
 #endif
 }
 
+// vector.bits[element], without indexing registers by a variable.
+template <class T, int V>
+__host__ __device__ inline Bits<T> element_of(const Vector<T, V>& vector, int element) {
+  Bits<T> bits = vector.bits[0];
+#pragma unroll
+  for (int index = 1; index < V; ++index)
+    if (index == element) bits = vector.bits[index];
+  return bits;
+}
+
 template <class T, int V>
 __host__ __device__ inline Vector<T, V> load_vector(const Bits<T>* address) {
   Vector<T, V> vector;

@@ -27,7 +27,7 @@ auto with_simt_tile(const Problem& problem, Run run) {
   constexpr Layout first = Layout::batch_first, last = Layout::batch_last;
   using OneJ = SimtTile<128, 64, 1, 8, 8, 8>;
   using OneJNarrow = std::conditional_t<many, SimtTile<128, 48, 1, 8, 8, 8>, OneJ>;
-  using FourJ = SimtTile<64, 64, 4, 8, 4, 4>;
+  using FourJ = SimtTile<64, 32, 4, 8, 4, 4>;
   using EightJ = SimtTile<32, 32, 8, 4, 4, 4>;
   using EightJWide = std::conditional_t<many, SimtTile<64, 48, 8, 8, 4, 4>, EightJ>;
 

@@ -157,15 +157,16 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
     const Origin origin = tile_origin(task, tile, Tile::n, Tile::r, Tile::j);
     typename Steps::Registers registers;
     Steps::clear(registers);
-    Steps::load(registers, task, origin, 0, thread);
-    for (int64_t k = 0; k < task.c; k += Tile::k) {
-      __syncthreads();  // nobody still reads the step before
-      Steps::stage(registers, task, x, weight, thread);
+    for (int64_t k = -Tile::k; k < task.c; k += Tile::k) {  // multiplies one step while the next is loaded
+      const bool more = k + Tile::k < task.c;
+      if (more) Steps::load(registers, task, origin, k + Tile::k, opaque(thread));
+      if (k >= 0) Steps::multiply(registers, x, weight, thread);
+      __syncthreads();  // nobody still reads the step just multiplied
+      if (more) Steps::stage(registers, task, x, weight, thread);
       __syncthreads();
-      if (k + Tile::k < task.c) Steps::load(registers, task, origin, k + Tile::k, thread);
-      Steps::multiply(registers, x, weight, thread);
     }
-    Steps::store(registers, task, origin, thread);
+    // computed again: cheaper than to keep it through the products
+    Steps::store(registers, task, tile_origin(task, opaque(tile), Tile::n, Tile::r, Tile::j), opaque(thread));
   }
 }
 

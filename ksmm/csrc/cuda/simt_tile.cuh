@@ -16,9 +16,9 @@ struct SimtTile {
   static constexpr int threads = threads_n * threads_r * threads_j;
   static constexpr int warp_r = threads_r % 4 == 0 ? 4 : 2, warp_n = 32 / (warp_r * threads_j);
   static constexpr int warps_n = threads_n / warp_n;
-  // A thread needs 64 registers for its sums, up to 32 for what it multiplies next and as many for what it loads next;
-  // large blocks have to do with 128 in all, so that two of them share a multiprocessor.
-  static constexpr int blocks_per_multiprocessor = 65536 / (threads * (threads <= 192 ? 168 : 128));
+  // A thread needs 64 registers for its sums, up to 32 for what it multiplies and as many for what it loads next; the
+  // least where J is 1.
+  static constexpr int blocks_per_multiprocessor = 65536 / (threads * (J == 1 || threads > 192 ? 128 : 168));
 
   // Floats between two columns in shared memory. Without the padding, stores of neighbouring columns meet in one bank.
   static constexpr int padding = J < 4 ? 4 : J;

@@ -14,6 +14,21 @@
 
 namespace ksmm {
 
+// Keeps the compiler from computing what follows from `value` ahead of its use, and from holding it in registers.
+KSMM_BOTH int64_t opaque(int64_t value) {
+#ifdef __CUDA_ARCH__
+  asm volatile("" : "+l"(value));
+#endif
+  return value;
+}
+
+KSMM_BOTH int opaque(int value) {
+#ifdef __CUDA_ARCH__
+  asm volatile("" : "+r"(value));
+#endif
+  return value;
+}
+
 struct Strides {
   int64_t i, row, column, j;  // in elements
 };
@@ -53,16 +68,25 @@ struct Origin {
   int64_t i, n, r, j;
 };
 
+template <class Index, class T>
+KSMM_BOTH Origin tile_origin_as(const Task<T>& task, Index tile, int tile_n, int tile_r, int tile_j) {
+  const Index tiles_r = static_cast<Index>(task.tiles_r), tiles_j = static_cast<Index>(task.tiles_j);
+  const Index tiles_n = static_cast<Index>(task.tiles_n);
+  Origin origin;
+  origin.r = static_cast<int64_t>(tile % tiles_r) * tile_r;
+  tile /= tiles_r;
+  origin.j = static_cast<int64_t>(tile % tiles_j) * tile_j;
+  tile /= tiles_j;
+  origin.n = static_cast<int64_t>(tile % tiles_n) * tile_n;
+  origin.i = static_cast<int64_t>(tile / tiles_n);
+  return origin;
+}
+
+// Divisions of 64 bits are many times slower than those of 32, which nearly always suffice.
 template <class T>
 KSMM_BOTH Origin tile_origin(const Task<T>& task, int64_t tile, int tile_n, int tile_r, int tile_j) {
-  Origin origin;
-  origin.r = tile % task.tiles_r * tile_r;
-  tile /= task.tiles_r;
-  origin.j = tile % task.tiles_j * tile_j;
-  tile /= task.tiles_j;
-  origin.n = tile % task.tiles_n * tile_n;
-  origin.i = tile / task.tiles_n;
-  return origin;
+  if (task.tiles <= UINT32_MAX) return tile_origin_as(task, static_cast<uint32_t>(tile), tile_n, tile_r, tile_j);
+  return tile_origin_as(task, static_cast<uint64_t>(tile), tile_n, tile_r, tile_j);
 }
 
 // How many of `size` elements are left at `start`, at most `tile`.

@@ -20,7 +20,7 @@ auto with_tensor_tile(const Problem& problem, int shared_limit, Run run) {
   if (problem.layout == last) return wide ? run(Choice<last, OneJWide>()) : run(Choice<last, OneJ>());
   if (problem.d == 1) return wide ? run(Choice<first, OneJWide>()) : run(Choice<first, OneJ>());
   if (problem.d == 2) return run(Choice<first, TensorTile<64, 64, 2, 32, 32, 32>>());
-  if (problem.d <= 4) return run(Choice<first, TensorTile<64, 64, 4, 16, 16, 32>>());
+  if (problem.d <= 4) return run(Choice<first, TensorTile<64, 64, 4, 16, 32, 32>>());
   if (problem.d <= 8) return run(Choice<first, TensorTile<32, 64, 8, 16, 16, 32>>());
   if (problem.b > 32 && TensorShared<first, SixteenJWide>::bytes <= shared_limit)
     return run(Choice<first, SixteenJWide>());

@@ -96,6 +96,14 @@ struct TensorSteps {
   template <class Map, class At>
   KSMM_BOTH static void copy_tile(Bits<T>* shared, const Bits<T>* origin, const Strides& strides, const Place& limits,
                                   bool whole_vectors, int thread, At at) {
+    if (!whole_vectors) {
+#pragma unroll 1  // short code for the rare case
+      for (int index = thread; index < Map::vectors; index += Tile::threads) {
+        const Place place = Map::first_place(index);
+        store_vector<T, vector>(shared + at(place), Map::load_elements(place, origin, strides, limits));
+      }
+      return;
+    }
 #pragma unroll
     for (int slot = 0; slot < Map::per_thread; ++slot) {
       const int index = slot * Tile::threads + thread;
@@ -104,10 +112,12 @@ struct TensorSteps {
       Bits<T>* target = shared + at(place);
       // opaque: an address costs less to compute again than to keep in registers through the products
       const Strides own = {0, opaque(strides.row), opaque(strides.column), opaque(strides.j)};
-      if (Map::is_whole(place, limits, whole_vectors))
+      if (inside(Map::place_of(place, vector - 1), limits)) {
         copy_vector(target, origin + offset(place, own));
-      else
-        store_vector<T, vector>(target, Map::load_elements(place, origin, own, limits));
+      } else {
+        store_vector<T, vector>(target, {});
+        if (inside(place, limits)) Map::copy_elements(target, place, origin, own, limits);
+      }
     }
   }
 
@@ -122,10 +132,8 @@ struct TensorSteps {
   // For weights that are contiguous along j, as in the canonical tensor: their vectors are spread over the planes.
   KSMM_BOTH static void scatter_weight(Bits<T>* shared, const Bits<T>* origin, const Strides& strides,
                                        const Place& limits, bool whole_vectors, int thread) {
-#pragma unroll
-    for (int slot = 0; slot < MapByFeature::per_thread; ++slot) {
-      const int index = slot * Tile::threads + thread;
-      if (MapByFeature::vectors % Tile::threads != 0 && index >= MapByFeature::vectors) return;
+#pragma unroll 1  // short code for the rare case
+    for (int index = thread; index < MapByFeature::vectors; index += Tile::threads) {
       const Place place = MapByFeature::first_place(index);
       const Vector<T, vector> values = MapByFeature::load(place, origin, strides, limits, whole_vectors);
 #pragma unroll
@@ -208,7 +216,6 @@ struct TensorSteps {
   static constexpr int y_vector = planes == 8 ? 8 : 2 * planes;
   KSMM_BOTH static void store(const Registers& registers, const Task<T>& task, const Origin& origin, int thread) {
     const Seat seat = seat_of(thread);
-    const int row = thread % 32 / 4, pair = thread % 4 * 2;
     const Strides& strides = task.y_strides;
     Bits<T>* y =
         task.y + origin.i * strides.i + origin.n * strides.row + origin.r * strides.column + origin.j * strides.j;
@@ -221,29 +228,33 @@ struct TensorSteps {
 #pragma unroll
         for (int value = 0; value < 4; value += y_vector / planes) {
           Vector<T, y_vector> vector;
-          Place places[y_vector];
 #pragma unroll
-          for (int element = 0; element < y_vector; ++element) {
-            const int own = value + element / planes, plane = element % planes;
-            const int along_m = m * 16 + row + own / 2 * 8, along_n = n * 8 + pair + own % 2;
-            places[element] = {seat.n + (first ? along_m : along_n), seat.r + (first ? along_n : along_m),
-                               seat.j + plane};
-            vector.bits[element] = to_bits<T>(registers.sums[plane][m][n][own]);
-          }
-          store_places(y, strides, places, limits, vector, task.y_vectors);
+          for (int element = 0; element < y_vector; ++element)
+            vector.bits[element] = to_bits<T>(registers.sums[element % planes][m][n][value + element / planes]);
+          store_vector_at(y, task, limits, vector, seat, m, n, value, thread);
         }
   }
 
-  KSMM_BOTH static void store_places(Bits<T>* y, const Strides& strides, const Place (&places)[y_vector],
-                                     const Place& limits, const Vector<T, y_vector>& vector, bool whole_vectors) {
-    if (whole_vectors && inside(places[y_vector - 1], limits)) {
-      store_vector<T, y_vector>(y + offset(places[0], strides), vector);
+  // Where the element of a vector that starts with `value` of matrix (m, n) is in the tile.
+  KSMM_BOTH static Place place_in_y(const Seat& seat, int m, int n, int value, int element, int thread) {
+    const int own = value + element / planes;
+    const int along_m = m * 16 + thread % 32 / 4 + own / 2 * 8, along_n = n * 8 + thread % 4 * 2 + own % 2;
+    return {seat.n + (first ? along_m : along_n), seat.r + (first ? along_n : along_m), seat.j + element % planes};
+  }
+
+  KSMM_BOTH static void store_vector_at(Bits<T>* y, const Task<T>& task, const Place& limits,
+                                        const Vector<T, y_vector>& vector, const Seat& seat, int m, int n, int value,
+                                        int thread) {
+    const Strides& strides = task.y_strides;
+    if (task.y_vectors && inside(place_in_y(seat, m, n, value, y_vector - 1, thread), limits)) {
+      store_vector<T, y_vector>(y + offset(place_in_y(seat, m, n, value, 0, thread), strides), vector);
       return;
     }
-    const Strides own = {0, opaque(strides.row), opaque(strides.column), opaque(strides.j)};
-#pragma unroll
-    for (int element = 0; element < y_vector; ++element)
-      if (inside(places[element], limits)) y[offset(places[element], own)] = vector.bits[element];
+#pragma unroll 1  // short code for the rare case
+    for (int element = 0; element < y_vector; ++element) {
+      const Place place = place_in_y(seat, m, n, value, element, thread);
+      if (inside(place, limits)) y[offset(place, strides)] = element_of(vector, element);
+    }
   }
 };
 
@@ -260,18 +271,17 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
     const Origin origin = tile_origin(task, tile, Tile::n, Tile::r, Tile::j);
     typename Steps::Registers registers;
     Steps::clear(registers);
-    __syncthreads();  // nobody still reads the last step of the tile before
-    Steps::copy(shared, task, origin, 0, thread);
-    uint16_t *present = shared, *next = shared + Steps::Shared::step_size;
-    for (int64_t k = 0; k < task.c; k += Tile::k) {
+    uint16_t *present = shared + Steps::Shared::step_size, *next = shared;
+    for (int64_t k = -Tile::k; k < task.c; k += Tile::k) {  // multiplies from `present` while `next` is filled
+      if (k + Tile::k < task.c) Steps::copy(next, task, origin, k + Tile::k, opaque(thread));
+      if (k >= 0) Steps::multiply(registers, present, opaque(thread));
       wait_for_copies();
-      __syncthreads();  // every thread's copies are there, and nobody still reads `next`, the step before
-      if (k + Tile::k < task.c) Steps::copy(next, task, origin, k + Tile::k, thread);
-      Steps::multiply(registers, present, thread);
-      uint16_t* const swapped = present;
-      present = next, next = swapped;
+      __syncthreads();  // every thread's copies are there, and nobody still reads `present`
+      uint16_t* const filled = next;
+      next = present, present = filled;
     }
-    Steps::store(registers, task, origin, thread);
+    // computed again: cheaper than to keep it through the products
+    Steps::store(registers, task, tile_origin(task, opaque(tile), Tile::n, Tile::r, Tile::j), thread);
   }
 #endif
 }

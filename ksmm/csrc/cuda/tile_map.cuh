@@ -5,14 +5,6 @@
 
 namespace ksmm {
 
-// Keeps the compiler from computing what follows from `value` ahead of its use, and from holding it in registers.
-KSMM_BOTH int64_t opaque(int64_t value) {
-#ifdef __CUDA_ARCH__
-  asm volatile("" : "+l"(value));
-#endif
-  return value;
-}
-
 // A tile of ROWS x COLUMNS x J elements, cut into vectors of V along ALONG. Vector v belongs to thread v % THREADS;
 // consecutive vectors, hence consecutive threads, follow device memory.
 template <class T, int V, Along ALONG, int ROWS, int COLUMNS, int J, int THREADS>
@@ -53,6 +45,16 @@ struct TileMap {
       if (inside(place, limits)) vector.bits[element] = read_only(origin + offset(place, strides));
     }
     return vector;
+  }
+
+  // Copies those elements of a vector that lie inside the limits; its elements are neighbours in `target`.
+  KSMM_BOTH static void copy_elements(Bits<T>* target, const Place& first, const Bits<T>* origin,
+                                      const Strides& strides, const Place& limits) {
+#pragma unroll 1  // short code for the rare case
+    for (int element = 0; element < V; ++element) {
+      const Place place = place_of(first, element);
+      if (inside(place, limits)) target[element] = read_only(origin + offset(place, strides));
+    }
   }
 
   // whole_vectors: has_vectors of this operand.
