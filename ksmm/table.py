@@ -237,4 +237,5 @@ def _check_values(frame: pandas.DataFrame, path: Path) -> None:
 
 def _cell_error(path: Path, column: str, index: int, value: object, what: str) -> TableError:
     row = index + 2  # the first line is the header
-    return TableError(f"table {path}, line {row}: column {column} is {value!r}, {what}; aggregate the records again")
+    shown = repr(value) if isinstance(value, str) else f"{value:g}"
+    return TableError(f"table {path}, line {row}: column {column} is {shown}, {what}; aggregate the records again")

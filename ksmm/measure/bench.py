@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import time
 from collections.abc import Callable
@@ -70,6 +71,8 @@ class Bench:
         started_at, start = utc_now(), time.monotonic()
         with torch.no_grad(), timer.strict_precision():
             outcome, poisoned = self._attempt(implementation, part)
+        if outcome["status"] not in ("ok", "skipped"):
+            gc.collect()  # an exception's frames can hold tensors in cycles
         if not poisoned:
             memory.release_memory(self.problem.device_type)
         measurement = Measurement(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from pathlib import Path
 
@@ -23,7 +22,6 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def release_memory(device_type: str) -> None:
     """Gives back what no tensor holds any more."""
-    gc.collect()
     if device_type == "cuda" and torch.cuda.is_initialized():
         torch.cuda.empty_cache()
 

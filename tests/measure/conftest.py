@@ -1,0 +1,64 @@
+"""Fixtures of the measuring tests: planted implementations, a quick protocol, locks of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from ksmm.implementations.base import REGISTRY, Implementation, Packed
+from ksmm.measure.protocol import Protocol
+from ksmm.problem import Problem
+from ksmm.reference import pattern_of, reference_matmul
+
+QUICK = Protocol(min_samples=2, max_samples=3, runs_per_sample=2, max_seconds=0.03, max_seconds_per_run=0.2)
+
+
+@pytest.fixture
+def quick() -> Protocol:
+    return QUICK
+
+
+@pytest.fixture(autouse=True)
+def _own_locks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KSMM_LOCK_DIRECTORY", str(tmp_path / "locks"))
+
+
+def exact(packed: Packed, x: torch.Tensor) -> torch.Tensor:
+    """The right product, in the dtype of x."""
+    return reference_matmul(packed.data, x, packed.layout).to(x.dtype)
+
+
+class Planted(Implementation):
+    """Multiplies by a given function."""
+
+    def __init__(self, name: str, matmul: Callable, supports: Callable[[Problem], str | None]) -> None:
+        self.name = name
+        self._matmul = matmul
+        self._supports = supports
+
+    def supports(self, problem: Problem) -> str | None:
+        return self._supports(problem)
+
+    def pack(self, weight: torch.Tensor, layout: str) -> Packed:
+        return Packed(pattern_of(weight), layout, weight)
+
+    def matmul(self, packed: Packed, x: torch.Tensor) -> torch.Tensor:
+        return self._matmul(packed, x)
+
+
+@pytest.fixture
+def plant() -> Iterator[Callable[..., Planted]]:
+    """Registers an implementation for the length of a test: plant(name, matmul=exact, supports=...)."""
+    names = []
+
+    def register(name: str, matmul: Callable = exact, supports: Callable = lambda problem: None) -> Planted:
+        REGISTRY[name] = Planted(name, matmul, supports)
+        names.append(name)
+        return REGISTRY[name]
+
+    yield register
+    for name in names:
+        del REGISTRY[name]

@@ -1,0 +1,67 @@
+"""Records as run_job writes them, for tests that need some without measuring."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ksmm.measure.measurement import Measurement
+from ksmm.measure.protocol import Protocol
+from ksmm.measure.records import write_record
+
+
+def measurement(**changes: Any) -> Measurement:
+    values: dict[str, Any] = {
+        "pattern": (1, 192, 48, 2),
+        "batch_size": 25088,
+        "dtype": "float32",
+        "layout": "batch_first",
+        "implementation": "bmm",
+        "part": "whole",
+        "status": "ok",
+        "samples_s": (1e-4, 2e-4, 3e-4),
+        "runs_per_sample": 10,
+        "median_s": 2e-4,
+        "iqr_s": 1e-4,
+        "protocol_met": False,
+        "relative_error": 1.3e-7,
+        "tolerance": 1.8e-6,
+        "started_at": "2026-01-02T03:04:05.678+00:00",
+        "duration_s": 0.5,
+    }
+    return Measurement(**{**values, **changes})
+
+
+def untimed(status: str = "skipped", reason: str = "not here", **changes: Any) -> Measurement:
+    timeless = {"samples_s": (), "runs_per_sample": 0, "median_s": None, "iqr_s": None, "protocol_met": None}
+    return measurement(status=status, reason=reason, relative_error=None, **{**timeless, **changes})
+
+
+def record_content(**changes: Any) -> dict[str, Any]:
+    content = {
+        "job": "1x192x48x2",
+        "device": {"slug": "cpu-x86_64", "name": "A processor", "type": "cpu", "threads": 2},
+        "protocol": Protocol().to_dict(),
+        "provenance": {
+            "started_at": "2026-01-02T03:04:05.000+00:00",
+            "duration_s": 60.0,
+            "software": {
+                "versions": {"ksmm": "0.1.0", "python": "3.11.7", "torch": "2.13.0"},
+                "cuda": None,
+                "git": {"commit": "0" * 40, "dirty": False},
+                "kernel": None,
+            },
+            "host": {"id_hash": "0123456789ab", "load_average": [0.1, 0.2, 0.3]},
+            "kernel_hash": "",
+            "device_before": {},
+            "device_after": {},
+        },
+        "measurements": [measurement().to_dict(), untimed(implementation="bsr").to_dict()],
+    }
+    return {**content, **changes}
+
+
+def write_sample(path: Path, *measurements: Measurement, **changes: Any) -> Path:
+    entries = [entry.to_dict() for entry in measurements] or record_content()["measurements"]
+    write_record(path, record_content(job=path.stem, measurements=entries, **changes))
+    return path

@@ -1,0 +1,203 @@
+"""Whatever an implementation does becomes a status with a reason, and never a time of a wrong result."""
+
+import dataclasses
+import json
+import time
+
+import pytest
+import torch
+
+from ksmm.implementations import implementations
+from ksmm.measure import memory
+from ksmm.measure.bench import Bench, PoisonedDeviceError
+from ksmm.patterns import Pattern
+from ksmm.problem import LAYOUTS, Problem
+from tests.measure.conftest import exact
+
+PROBLEM = Problem(Pattern(2, 3, 4, 2), 64, torch.float32, "batch_first")
+
+
+@pytest.fixture
+def measure(plant, quick):
+    def run(matmul=exact, problem=PROBLEM, **more):
+        return Bench(problem, quick).measure(plant("planted", matmul, **more))
+
+    return run
+
+
+def raising(error):
+    def matmul(packed, x):
+        raise error
+
+    return matmul
+
+
+def no_time(measurement):
+    values = measurement.to_dict()
+    timeless = (values["samples_s"], values["median_s"], values["iqr_s"], values["runs_per_sample"])
+    return timeless == ([], None, None, 0) and json.dumps(values, allow_nan=False)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_right_result_is_timed(plant, quick, layout):
+    quick = dataclasses.replace(quick, max_seconds=10.0)
+    problem = Problem(PROBLEM.pattern, 64, torch.float32, layout)
+    measurement = Bench(problem, quick).measure(plant("planted"))
+    assert (measurement.status, measurement.reason) == ("ok", "")
+    assert quick.min_samples <= len(measurement.samples_s) <= quick.max_samples
+    assert measurement.median_s > 0
+    assert measurement.relative_error < measurement.tolerance
+    assert measurement.protocol_met
+
+
+def test_wrong_numbers_have_no_time(measure):
+    measurement = measure(lambda packed, x: exact(packed, x) * 1.001)
+    assert measurement.status == "wrong"
+    assert measurement.relative_error == pytest.approx(1e-3, rel=1e-2)
+    assert "0.001" in measurement.reason
+    assert "tolerance" in measurement.reason
+    assert no_time(measurement)
+
+
+def test_a_single_wrong_row_is_enough(measure):
+    def matmul(packed, x):
+        y = exact(packed, x)
+        y[-1] = 0
+        return y
+
+    assert measure(matmul).status == "wrong"
+
+
+def test_nan_is_wrong(measure):
+    measurement = measure(lambda packed, x: exact(packed, x) * float("nan"))
+    assert (measurement.status, measurement.relative_error) == ("wrong", None)
+    assert "NaN" in measurement.reason
+    assert no_time(measurement)
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [(lambda y: y.T, "shape"), (torch.Tensor.double, "dtype"), (lambda y: None, "NoneType")],
+)
+def test_something_else_than_the_product_is_wrong(measure, change, word):
+    measurement = measure(lambda packed, x: change(exact(packed, x)))
+    assert measurement.status == "wrong"
+    assert word in measurement.reason
+
+
+def test_an_exception_is_failed_with_its_message(measure):
+    measurement = measure(raising(ZeroDivisionError("b is odd\nand more")))
+    assert (measurement.status, measurement.reason) == ("failed", "ZeroDivisionError: b is odd")
+    assert no_time(measurement)
+
+
+def test_an_exception_of_supports_is_failed(measure):
+    assert measure(supports=lambda problem: 1 // 0).reason == "ZeroDivisionError: integer division or modulo by zero"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 64.00 GiB"),
+        MemoryError(),
+        RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory"),
+        RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 1 bytes"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError("CUDA error: out of memory"),
+    ],
+)
+def test_running_out_of_memory(measure, error):
+    measurement = measure(raising(error))
+    assert measurement.status == "out_of_memory"
+    assert measurement.reason
+    assert no_time(measurement)
+
+
+def test_a_product_that_takes_too_long(measure, quick):
+    def matmul(packed, x):
+        if x.shape[0] == PROBLEM.batch_size:
+            time.sleep(quick.max_seconds_per_run * 1.2)
+        return exact(packed, x)
+
+    measurement = measure(matmul)
+    assert measurement.status == "too_slow"
+    assert "on a batch of 64 takes 0.2" in measurement.reason
+    assert no_time(measurement)
+
+
+def test_a_product_that_would_take_an_hour_is_stopped_on_part_of_the_batch(measure, quick):
+    def matmul(packed, x):
+        time.sleep(0.05 * x.shape[0])  # 3.2 s for all of it
+        return exact(packed, x)
+
+    start = time.monotonic()
+    measurement = measure(matmul)
+    assert time.monotonic() - start < 1.5
+    assert measurement.status == "too_slow"
+    assert "on a batch of 8 takes 0.4" in measurement.reason
+
+
+def test_what_is_not_supported_is_skipped_with_the_reason_of_the_implementation(measure):
+    measurement = measure(raising(AssertionError), supports=lambda problem: "d is 2")
+    assert (measurement.status, measurement.reason) == ("skipped", "d is 2")
+
+
+@pytest.mark.parametrize("name", ["RuntimeError", "AcceleratorError"])
+def test_a_cuda_error_says_that_the_process_is_done_for(measure, name):
+    kind = getattr(torch, name, RuntimeError)
+    with pytest.raises(PoisonedDeviceError, match=r"planted on 2,3,4,2: .*illegal memory access") as raised:
+        measure(raising(kind("CUDA error: an illegal memory access was encountered")))
+    assert raised.value.measurement.status == "failed"
+    assert no_time(raised.value.measurement)
+
+
+def test_an_interruption_is_not_swallowed(measure):
+    with pytest.raises(KeyboardInterrupt):
+        measure(raising(KeyboardInterrupt()))
+
+
+def test_no_gradients_and_strict_float32_while_measuring(measure):
+    def matmul(packed, x):
+        assert not torch.is_grad_enabled()
+        assert torch.get_float32_matmul_precision() == "highest"
+        return exact(packed, x)
+
+    assert measure(matmul).status == "ok"
+    assert torch.is_grad_enabled()
+
+
+def test_a_dense_matrix_larger_than_the_memory_is_never_allocated(quick, monkeypatch):
+    monkeypatch.setattr(memory, "available_bytes", lambda device_type: 2**34)
+    problem = Problem(Pattern(128, 8, 8, 128), 4, torch.float32, "batch_last")
+    bench = Bench(problem, quick)
+    measurement = bench.measure(implementations()["dense"])
+    assert measurement.status == "out_of_memory"
+    assert "64.0 GiB" in measurement.reason
+    assert "16.0 GiB are available" in measurement.reason
+    assert bench.measure(implementations()["bmm"]).status == "ok"
+
+
+def test_operands_larger_than_the_memory_are_never_allocated(quick, monkeypatch):
+    monkeypatch.setattr(memory, "available_bytes", lambda device_type: 2**20)
+    problem = Problem(PROBLEM.pattern, 10**6, torch.float32, "batch_first")
+    assert Bench(problem, quick).measure(implementations()["einsum"]).status == "out_of_memory"
+
+
+def test_the_multiplication_alone_is_timed_and_checked(quick, monkeypatch):
+    bmm = implementations()["bmm"]
+    bench = Bench(PROBLEM, quick)
+    assert bench.measure(bmm, "multiplication").status == "ok"
+    monkeypatch.setattr(type(bmm), "multiply", lambda self, packed, x: 1.1 * torch.bmm(x, packed.data.mT))
+    assert bench.measure(bmm, "multiplication").status == "wrong"
+
+
+@pytest.mark.parametrize("name", sorted(implementations()))
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_implementation_can_be_measured(name, layout, quick, device):
+    problem = Problem(Pattern(2, 16, 8, 2), 32, torch.float32, layout, device)
+    measurement = Bench(problem, quick).measure(implementations()[name])
+    assert measurement.status in ("ok", "skipped"), measurement.reason
+
+
+def test_memory_that_is_there_is_positive_and_no_more_than_the_machines():
+    assert 0 < memory.available_bytes("cpu") < 2**50

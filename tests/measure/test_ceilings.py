@@ -1,0 +1,58 @@
+import json
+
+import pytest
+import torch
+
+from ksmm.measure import ceilings
+from ksmm.measure.records import RecordError
+from ksmm.patterns import Pattern
+from ksmm.problem import Problem
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ceilings")
+    original = ceilings.quick_ceilings
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KSMM_LOCK_DIRECTORY", str(folder / "locks"))
+        patch.setattr(ceilings, "quick_ceilings", lambda device, dtypes: original(device, dtypes, seconds=0.1))
+        ceilings.measure_ceilings("cpu", ["float32", "bfloat16"], folder / "ceilings.json")
+    return folder / "ceilings.json"
+
+
+def test_they_can_be_read_and_are_plausible(path):
+    found = ceilings.read_ceilings(path)
+    assert found.device == json.loads(path.read_text())["device"]["slug"]
+    assert 1e8 < found.copy_bytes_per_s < 1e13
+    assert set(found.operations_per_s) == {"float32", "bfloat16"}
+    assert 1e8 < found.operations_per_s["float32"] < 1e14
+
+
+def test_a_problem_is_held_to_them(path):
+    found = ceilings.read_ceilings(path)
+    problem = Problem(Pattern(1, 192, 48, 2), 1024, torch.float32, "batch_first")
+    assert found.attainable_seconds(problem) >= problem.bytes_moved / found.copy_bytes_per_s
+    assert found.attainable_seconds(Problem(problem.pattern, 1, torch.float16, "batch_first")) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"schema_version": 2}, "has schema_version 2, not 1"),
+        ({"device": None}, "key device.slug is missing"),
+        ({"copy_bytes_per_s": 0}, "key copy_bytes_per_s is not a positive number"),
+        ({"copy_bytes_per_s": "fast"}, "key copy_bytes_per_s is not a positive number"),
+        ({"operations_per_s": {"float32": -1}}, "key operations_per_s is not a table of positive numbers"),
+        ({"operations_per_s": None}, "key operations_per_s is not a table of positive numbers"),
+    ],
+)
+def test_the_key_that_is_wrong_is_named(path, tmp_path, change, message):
+    broken = tmp_path / "ceilings.json"
+    broken.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(RecordError, match=f"{message}.*; remove it and measure the ceilings again"):
+        ceilings.read_ceilings(broken)
+
+
+def test_an_unknown_dtype(tmp_path):
+    with pytest.raises(ValueError, match="unknown dtype 'float8'; choose one of"):
+        ceilings.measure_ceilings("cpu", ["float8"], tmp_path / "x.json")

@@ -1,0 +1,166 @@
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from ksmm.measure import lock
+
+HOLDER = textwrap.dedent(
+    """
+    import sys, time
+    from ksmm.measure.lock import device_lock
+    with device_lock("cpu"):
+        print("held", flush=True)
+        time.sleep(float(sys.argv[1]))
+    """
+)
+
+
+def hold(seconds: float) -> subprocess.Popen:
+    process = subprocess.Popen([sys.executable, "-c", HOLDER, str(seconds)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def test_two_processes_do_not_hold_it_at_once_and_the_waiting_one_says_for_whom(caplog):
+    caplog.set_level("INFO")
+    process = hold(2)
+    start = time.monotonic()
+    with lock.device_lock("cpu") as name:
+        waited = time.monotonic() - start
+        assert process.wait(5) == 0
+    assert name == "cpu"
+    assert waited > 0.5
+    assert f"waiting for cpu (held by process {process.pid})" in caplog.text
+
+
+def test_the_system_frees_it_when_its_holder_is_killed():
+    process = hold(60)
+    process.send_signal(signal.SIGKILL)
+    process.wait(5)
+    start = time.monotonic()
+    with lock.device_lock("cpu"):
+        assert time.monotonic() - start < 2
+
+
+def test_it_is_free_afterwards_whatever_happened():
+    with pytest.raises(ZeroDivisionError), lock.device_lock("cpu"):
+        raise ZeroDivisionError
+    with lock.device_lock("cpu"):
+        pass
+
+
+def test_the_first_free_one_of_several_is_taken():
+    with lock.hold_any(["GPU-1", "GPU-2"]) as first, lock.hold_any(["GPU-1", "GPU-2"]) as second:
+        assert (first, second) == ("GPU-1", "GPU-2")
+
+
+def test_every_user_may_lock():
+    with lock.device_lock("cpu"):
+        directory = lock.lock_directory()
+        assert directory.stat().st_mode & 0o7777 == 0o1777
+        assert (directory / "cpu.lock").stat().st_mode & 0o666 == 0o666
+        assert (directory / "cpu.lock").read_text() == f"{os.getpid()}\n"
+
+
+def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path):
+    with lock.device_lock("cpu"):
+        pass
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (lock.lock_directory() / "cpu.lock").unlink()
+    (lock.lock_directory() / "cpu.lock").symlink_to(victim)
+    with pytest.raises(OSError, match="symbolic links"), lock.device_lock("cpu"):
+        pass
+    assert victim.read_text() == "mine"
+
+
+def test_a_file_in_the_place_of_the_directory_is_named(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv(lock.DIRECTORY_VARIABLE, str(tmp_path / "file"))
+    with pytest.raises(NotADirectoryError, match=r"file should hold the locks.*KSMM_LOCK_DIRECTORY"):
+        lock.device_lock("cpu").__enter__()
+
+
+def test_the_default_directory_is_the_machines(monkeypatch):
+    monkeypatch.delenv(lock.DIRECTORY_VARIABLE)
+    assert lock.lock_directory().name == "ksmm-locks"
+    assert isinstance(lock.lock_directory(), Path)
+
+
+GPUS = ["GPU-aa11", "GPU-aa22", "MIG-bb33"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "visible"),
+    [
+        (None, GPUS),
+        ("", []),
+        ("-1", []),
+        ("1", ["GPU-aa22"]),
+        ("1,0", ["GPU-aa22", "GPU-aa11"]),
+        ("0,7,1", ["GPU-aa11"]),
+        ("GPU-aa22", ["GPU-aa22"]),
+        ("GPU-aa2, 0", ["GPU-aa22", "GPU-aa11"]),
+        ("GPU-aa", []),
+        ("MIG-bb33", ["MIG-bb33"]),
+        ("MIG-GPU-cc/1/0", ["MIG-GPU-cc/1/0"]),
+        ("NoDevFiles", []),
+    ],
+)
+def test_the_gpus_that_are_visible(variable, visible):
+    assert lock.visible_gpus(GPUS, variable) == visible
+
+
+def test_a_slash_in_a_name_is_no_folder():
+    with lock.hold_any(["MIG-GPU-cc/1/0"]):
+        assert (lock.lock_directory() / "MIG-GPU-cc_1_0.lock").is_file()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_gpu_asked_for_and_absent():
+    with pytest.raises(lock.DeviceAbsentError, match="a CUDA device was asked for, but PyTorch sees none"):
+        lock.device_lock("cuda").__enter__()
+
+
+def test_slurm_gives_gpus_itself(monkeypatch):
+    for name in ("SLURM_JOB_ID", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_GPUS_ON_NODE", "CUDA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    assert not lock.given_by_slurm()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    assert not lock.given_by_slurm()
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    assert lock.given_by_slurm()
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert not lock.given_by_slurm()
+
+
+CHOOSER = textwrap.dedent(
+    """
+    import os, sys
+    os.environ["CUDA_VISIBLE_DEVICES"] = sys.argv[1]
+    import torch
+    from ksmm.measure import nvidia
+    from ksmm.measure.lock import device_lock
+    with device_lock("cuda") as name:
+        assert torch.cuda.device_count() == 1
+        assert nvidia.current_gpu() == name
+        print(name)
+    """
+)
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_the_gpu_that_was_locked_is_the_one_that_is_used():
+    count = torch.cuda.device_count()
+    run = subprocess.run(
+        [sys.executable, "-c", CHOOSER, str(count - 1)], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert run.stdout.strip() == f"GPU-{torch.cuda.get_device_properties(count - 1).uuid}"
