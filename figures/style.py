@@ -114,13 +114,15 @@ def ratio_axis(*panels: Axes, label: str) -> None:
 
 
 def round_numbers(low: float, high: float) -> list[float]:
-    """Three to eight round numbers between low and high, evenly spread on a log axis where that is possible."""
+    """At least four round numbers between low and high, where there are; else as many as there are, or low and high."""
     decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     for mantissas in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)):
         ticks = [m * 10.0**k for k in decades for m in mantissas if low <= m * 10.0**k <= high]
         if len(ticks) >= 4:
             return ticks
-    return sorted({*ticks, 1.0}) if len(ticks) >= 2 else [round(low, 2), 1.0, round(high, 2)]
+    if len(ticks) >= 2:
+        return ticks
+    return sorted({float(f"{limit:.3g}") for limit in (low, high)} | set(ticks))
 
 
 def set_labels(axes: Axes, positions: list[float], labels: list[str]) -> None:

@@ -1,0 +1,72 @@
+import itertools
+
+import groups
+import numpy as np
+import pytest
+import style
+
+
+def test_statistics_by_hand():
+    numbers = groups.statistics(range(1, 22))  # 1 … 21: a percentile p lies at 1 + 20 p / 100
+    assert numbers == {"n": 21, "p5": 2.0, "q1": 6.0, "median": 11.0, "q3": 16.0, "p95": 20.0}
+    assert groups.statistics([3.0]) == {"n": 1, "p5": 3.0, "q1": 3.0, "median": 3.0, "q3": 3.0, "p95": 3.0}
+
+
+def test_each_value_its_group_where_patterns_are_many():
+    found = groups.by_value([0.1] * 6 + [0.3] * 5 + [0.2] * 7, range(18))
+    assert [(group.low, group.high, len(group.values)) for group in found] == [
+        (0.1, 0.1, 6),
+        (0.2, 0.2, 7),
+        (0.3, 0.3, 5),
+    ]
+    assert groups.describe_values(found, "x") == "Patterns are grouped by their value of x."
+
+
+def test_neighbours_share_a_group_where_patterns_are_few():
+    x = np.repeat(np.arange(1, 11), 2)  # ten values, two patterns each
+    found = groups.by_value(x, x)
+    assert [(group.low, group.high) for group in found] == [(1, 2), (3, 5), (6, 7), (8, 10)]
+    assert "4 groups" in groups.describe_values(found, "x")
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 7, 20, 41, 627])
+def test_no_value_is_lost_or_split(number):
+    generator = np.random.default_rng(number)
+    x = generator.choice([1.0, 2.0, 2.5, 3.0, 5.0, 8.0, 9.0, 20.0], number)
+    for found in (groups.by_value(x, x), groups.by_decades(x, x)):
+        together = np.sort(np.concatenate([group.values for group in found]))
+        assert np.array_equal(together, np.sort(x))
+        assert all(len(group.values) for group in found)
+    for left, right in itertools.pairwise(found):
+        assert left.values.max() < right.values.min()
+
+
+def test_values_that_differ_by_rounding_are_one():
+    found = groups.by_value([2 / 64, 5 / 160 + 1e-17, 2 / 64] * 5, range(15))
+    assert len(found) == 1
+
+
+def test_ranges_have_equal_width_on_a_log_axis():
+    found = groups.by_decades(np.geomspace(1, 1e4, 20), range(20))
+    assert [round(group.high / group.low, 6) for group in found] == [10.0] * 4
+
+
+def test_summary_has_a_row_for_each_group():
+    found = groups.by_value([1] * 5 + [2] * 5 + [3] * 5, range(15))
+    frame = groups.summary(found, layout="batch_first")
+    assert list(frame) == ["layout", "low", "high", "n", "p5", "q1", "median", "q3", "p95"]
+    assert list(frame["median"]) == [2, 7, 12]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.95, 1.1), (0.7, 2.2), (0.5, 30), (1e-3, 1e4), (1, 1.001), (0.2, 1)])
+def test_round_numbers(low, high):
+    ticks = style.round_numbers(low, high)
+    assert 1 <= len(ticks) <= 12
+    assert all(low * 0.98 <= tick <= high * 1.02 for tick in ticks)
+    assert ticks == sorted(set(ticks))
+
+
+def test_colours_and_marks_tell_implementations_apart():
+    for marks in (style.COLOURS, style.MARKERS, style.HATCHES):
+        assert len(set(marks.values())) == len(marks) == 7
+    assert style.ordered({"zzz", "dense", "kernel"}) == ["kernel", "dense", "zzz"]

@@ -1,0 +1,108 @@
+"""The notebooks run from end to end on synthetic tables, alone, and are committed without outputs."""
+
+import nbformat
+import pandas as pd
+import papermill
+import pytest
+
+from ksmm.table import write_table
+from tests.figures.conftest import FIGURES
+from tests.figures.synthetic_table import synthetic_table
+
+NOTEBOOKS = {path.stem: path for path in sorted(FIGURES.parent.glob("notebooks/*.ipynb"))}
+PARAMETERS = {"table", "device", "dtype", "layout", "output"}
+
+
+def execute(name, table, tmp_path, **parameters):
+    """The notebook's markdown and the number of its pictures."""
+    write_table(table, tmp_path / "time.csv")
+    parameters = {"table": str(tmp_path / "time.csv"), "output": str(tmp_path / "out"), **parameters}
+    done = papermill.execute_notebook(
+        NOTEBOOKS[name], tmp_path / "done.ipynb", parameters, progress_bar=False, cwd=str(tmp_path)
+    )
+    outputs = [output.get("data", {}) for cell in done.cells for output in cell.get("outputs", [])]
+    text = "\n".join(str(data["text/markdown"]) for data in outputs if "text/markdown" in data)
+    return text, sum("image/png" in data for data in outputs)
+
+
+def test_both_are_there():
+    assert {"memory_rewrite", "layout_study"} <= set(NOTEBOOKS)
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_committed_without_outputs(name):
+    notebook = nbformat.read(NOTEBOOKS[name], as_version=4)
+    nbformat.validate(notebook)
+    assert notebook.metadata.kernelspec.name == "python3"
+    for cell in notebook.cells:
+        assert not cell.get("outputs")
+        assert cell.get("execution_count") is None
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_parameters(name):
+    assert set(papermill.inspect_notebook(str(NOTEBOOKS[name]))) == PARAMETERS
+
+
+def test_memory_rewrite(small_table, tmp_path):
+    text, pictures = execute("memory_rewrite", small_table, tmp_path, device="cpu-x86_64", dtype="float32")
+    assert pictures == 2
+    assert "Some CPU, 20 patterns, batch 1,024, float32." in text
+    assert "**batch_first**: over 20 patterns" in text and "**batch_last**: over 20 patterns" in text
+    assert len(pd.read_csv(tmp_path / "out" / "memory_rewrite-float32.csv")) == 40
+
+
+def test_memory_rewrite_in_one_layout_without_any_time(failed_table, tmp_path):
+    text, pictures = execute("memory_rewrite", failed_table, tmp_path, dtype="float16", layout="batch_last")
+    assert pictures == 0
+    assert "Left out: batch_last.** bmm has no time in float16 batch_last (failed: the device fell over)" in text
+
+
+def test_layout_study(tmp_path):
+    table = synthetic_table(12, ["float32", "float16"])
+    text, pictures = execute("layout_study", table, tmp_path, dtype="float16")
+    assert pictures == 1
+    assert "12 patterns, batch 25,088, float16." in text
+    assert "**kernel**: batch_last is faster for" in text
+    assert "min(bmm_strided, bmm, einsum, bsr, dense, sparse)" in text
+    assert "paper_a100" not in text
+    assert len(pd.read_csv(tmp_path / "out" / "layout_study-float16.csv")) > 60
+
+
+def test_layout_study_in_one_layout(small_table, tmp_path):
+    text, pictures = execute("layout_study", small_table, tmp_path, layout="batch_first")
+    assert pictures == 0
+    assert "Left out: the comparison of layouts." in text
+    assert "20.0% (×1.28)" in text and "88.1%" not in text
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"table": "nowhere.csv"}, r"nowhere\.csv"),
+        ({"dtype": "float64"}, "no measurement with dtype 'float64'; it has float32"),
+        ({"device": "abacus"}, "no measurement with device 'abacus'; it has cpu-x86_64"),
+        ({"layout": "batch_middle"}, "layout is 'batch_middle'; choose one of batch_first, batch_last or both"),
+    ],
+)
+def test_bad_parameters_are_named(parameters, message, small_table, tmp_path, monkeypatch):
+    import studies
+
+    write_table(small_table, tmp_path / "time.csv")
+    values = {"table": str(tmp_path / "time.csv"), "device": "", "dtype": "float32", "layout": "both", **parameters}
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        studies.load(values["table"], values["device"], values["dtype"])
+        studies.chosen_layouts(values["layout"])
+
+
+def test_the_first_table_is_found(small_table, tmp_path, monkeypatch):
+    import studies
+
+    monkeypatch.setattr(studies, "ROOT", tmp_path)
+    with pytest.raises(FileNotFoundError, match="make figures"):
+        studies.load("", "", "float32")
+    for folder in ("measurements/b", "results/c"):
+        (tmp_path / folder).mkdir(parents=True)
+        write_table(small_table.assign(device=folder[-1]), tmp_path / folder / "time.csv")
+    assert set(studies.load("", "", "float32").device) == {"c"}
+    assert set(studies.load("", "b", "float32").device) == {"b"}

@@ -1,0 +1,40 @@
+import csv
+import json
+
+import plan
+import pytest
+
+from ksmm.table import write_table
+
+
+@pytest.fixture
+def planned(small_table, tmp_path, monkeypatch):
+    write_table(small_table, tmp_path / "time.csv")
+    output = tmp_path / "results" / "figures.json"
+    monkeypatch.setattr("sys.argv", ["plan.py", "--table", str(tmp_path / "time.csv"), "--output", str(output)])
+    plan.main()
+    return output
+
+
+def test_says_of_every_script_what_it_is(planned):
+    entries = json.loads(planned.read_text(encoding="utf-8"))
+    assert set(entries) == set(plan.scripts())
+    for name, entry in entries.items():
+        assert set(entry) == {"kind", "title", "caption", "missing"}
+        assert entry["kind"] == ("figure" if name.startswith("fig") else "table")
+        assert bool(entry["caption"]) == (entry["missing"] is None)
+
+
+def test_lists_what_is_left_out_and_why(planned):
+    with (planned.parent / "left_out.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    entries = json.loads(planned.read_text(encoding="utf-8"))
+    assert {row["name"] for row in rows} == {name for name, entry in entries.items() if entry["missing"]}
+    assert all(row["reason"] == entries[row["name"]]["missing"] for row in rows)
+    assert all(row["title"] for row in rows)
+
+
+def test_a_missing_table_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["plan.py", "--table", str(tmp_path / "no.csv"), "--output", str(tmp_path / "x")])
+    with pytest.raises(SystemExit, match=r"no\.csv"):
+        plan.main()
