@@ -66,7 +66,7 @@ def aggregate(record_paths: Iterable[Path], ceilings_path: Path | None, rejected
     """Puts the measurements of all records into one table.
 
     A record that cannot be used is set aside in `rejected`, with the reason beside it in <name>.reason.txt: moved there
-    if it lies under a folder named results, so that its job runs again, and copied otherwise. Of two measurements of
+    if that folder is beside the records' own, so that its job runs again, and copied otherwise (published records). Of two measurements of
     the same thing the later one is kept.
 
     Args:
@@ -139,7 +139,7 @@ def _set_aside(path: Path, rejected: Path, reason: str) -> None:
     rejected.mkdir(parents=True, exist_ok=True)
     content_hash = hashlib.sha256(path.read_bytes()).hexdigest()[:8]
     target = rejected / f"{path.stem}-{content_hash}{path.suffix}"  # an earlier reject of that name stays
-    if "results" in path.resolve().parts:
+    if rejected.resolve().parent == path.resolve().parent.parent:
         shutil.move(path, target)
         done = "moved"
     else:

@@ -30,7 +30,7 @@ def ceilings_path(tmp_path):
 
 @pytest.fixture
 def rejected(tmp_path):
-    return tmp_path / "rejected"
+    return tmp_path / "elsewhere" / "rejected"
 
 
 @pytest.fixture
@@ -144,15 +144,15 @@ def test_a_bad_record_is_set_aside_with_its_reason_and_the_others_are_used(
     assert list(frame.implementation) == ["dense", "kernel"]
     (aside,) = rejected.glob("b-*.json")
     assert aside.read_bytes() == before
-    assert (folder / "b.json").read_bytes() == before  # not under results: copied
+    assert (folder / "b.json").read_bytes() == before  # not beside rejected: copied
     reason = (rejected / f"{aside.name}.reason.txt").read_text()
     assert DAMAGES[damage] in reason
     assert "b.json" in reason
     assert reason.strip() in caplog.text
 
 
-def test_under_results_it_is_moved_so_that_its_job_runs_again(tmp_path, ceilings_path):
-    time = tmp_path / "results" / "cpu-x86_64" / "time"
+def test_beside_the_rejected_it_is_moved_so_that_its_job_runs_again(tmp_path, ceilings_path):
+    time = tmp_path / "mine" / "cpu-x86_64" / "time"
     good, bad = write_sample(time / "records" / "a.json"), write_sample(time / "records" / "b.json")
     edit(bad)
     aggregate((time / "records").glob("*.json"), ceilings_path, time / "rejected")
