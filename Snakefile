@@ -1,6 +1,7 @@
 # From a list of patterns to the paper's figures: build, time, aggregate, draw, report.
 # `snakemake --cores all` runs workflow/config/default.yaml; other settings with --configfile or --config key=value.
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -8,14 +9,15 @@ from snakemake.utils import min_version
 
 min_version("9.27")
 
-ROOT = Path(workflow.basedir)
-sys.path.insert(0, str(ROOT / "workflow"))
+# Seen from the working directory, so that moving the repository makes nothing out of date.
+ROOT = Path(os.path.relpath(workflow.basedir))
+sys.path.insert(0, f"{workflow.basedir}/workflow")
 
-from run_settings import run_settings, use_own_python
+from run_settings import library_lost, run_settings, use_own_python
 from run_summary import read_rows, summary
 
 
-configfile: ROOT / "workflow/config/default.yaml"
+configfile: f"{workflow.basedir}/workflow/config/default.yaml"
 
 
 # One environment for every rule: that of environment.yml, where the pipeline itself runs.

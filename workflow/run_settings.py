@@ -5,6 +5,7 @@ The Snakefile imports this; nothing here knows of Snakemake. PyTorch is imported
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterable
@@ -19,6 +20,7 @@ class RunSettings:
     """A run: which device, where its records are read and its results written, which jobs time which patterns.
 
     `jobs` maps the name of a timing job to its patterns as "a,b,c,d"; it is None where published records are drawn.
+    `kernel_sources` is the hash of the kernel's sources, with which measurements go out of date.
     """
 
     device: str
@@ -27,6 +29,7 @@ class RunSettings:
     records_folder: Path
     jobs: dict[str, list[str]] | None
     implementations: list[str]
+    kernel_sources: str
     figures: list[str]
     notebooks: list[str]
 
@@ -57,16 +60,26 @@ def run_settings(config: dict) -> RunSettings:
     results = Path(config["results"]) / device
     check_writable(results)
     if device_type == "published":
-        return RunSettings(device, device_type, results, measurements / device, None, [], figures, notebooks)
+        return RunSettings(device, device_type, results, measurements / device, None, [], "", figures, notebooks)
+    from ksmm.build import source_hash
+
     implementations = chosen_implementations(config["implementations"])
     patterns = chosen_patterns(config[device_type]["patterns"], f"{device_type}.patterns")
     jobs = timing_jobs(patterns, config["patterns_per_job"])
-    return RunSettings(device, device_type, results, results, jobs, implementations, figures, notebooks)
+    return RunSettings(device, device_type, results, results, jobs, implementations, source_hash(), figures, notebooks)
 
 
 def use_own_python() -> None:
     """Makes `python` in the rules the one that runs Snakemake, whether or not its environment is activated."""
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+
+
+def library_lost(record: Path) -> bool:
+    """Whether the record of a build names a kernel library that is not there any more."""
+    if not record.exists():
+        return False
+    library = json.loads(record.read_text(encoding="utf-8")).get("library")
+    return library is not None and not Path(library).exists()
 
 
 def published_devices(measurements: Path) -> list[str]:

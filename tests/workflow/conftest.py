@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,20 +14,25 @@ ROOT = Path(__file__).resolve().parents[2]
 TEST_CONFIG = ROOT / "workflow" / "config" / "test.yaml"
 sys.path.insert(0, str(ROOT / "workflow"))
 
-Run = Callable[..., subprocess.CompletedProcess]
+
+def snakemake_command(
+    folder: Path, *arguments: str, config: dict | None = None, snakefile: Path = ROOT / "Snakefile"
+) -> list[str]:
+    """The command line that runs the pipeline with `folder` as working directory, on test.yaml changed by config."""
+    configfiles = [str(TEST_CONFIG)]
+    if config is not None:
+        changes = folder / "changed config.json"
+        changes.write_text(json.dumps(config))
+        configfiles.append(str(changes))
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(snakefile), "--directory", str(folder)]
+    return [*command, "--configfile", *configfiles, "--cores", "2", *arguments]
 
 
-def snakemake_command(folder: Path, *arguments: str, configfile: Path = TEST_CONFIG) -> list[str]:
-    """The command line that runs the pipeline with `folder` as its working directory."""
-    command = [sys.executable, "-m", "snakemake", "--snakefile", str(ROOT / "Snakefile"), "--directory", str(folder)]
-    return [*command, "--cores", "2", "--configfile", str(configfile), *arguments]
-
-
-def run_snakemake(folder: Path, *arguments: str, configfile: Path = TEST_CONFIG) -> subprocess.CompletedProcess:
-    """Runs the pipeline and returns its exit status and all that it said, in stdout."""
+def run_snakemake(folder: Path, *arguments: str, **changes) -> subprocess.CompletedProcess:
+    """Runs the pipeline and returns its exit status and all that it said, in stdout; arguments as above."""
     # .venv/bin need not be on PATH: the pipeline finds the Python that it runs in
     environment = {**os.environ, "PATH": "/usr/local/bin:/usr/bin:/bin"}
-    command = snakemake_command(folder, *arguments, configfile=configfile)
+    command = snakemake_command(folder, *arguments, **changes)
     return subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, check=False
     )

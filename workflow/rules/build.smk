@@ -11,6 +11,9 @@ rule build_kernel:
     threads: workflow.cores
     resources:
         mem_mb=4000,
+    params:
+        # a library that was removed since is built again
+        library_lost=library_lost(RESULTS / "build.json"),
     message:
         "Building the kernel library"
     shell:

@@ -1,13 +1,13 @@
 # Measuring: one job at a time on a CPU (it takes every core), one per GPU otherwise.
+# The scripts are no inputs: editing one must not make days of measurements out of date.
 
 MEASURED = config.get(run.device_type, {})
 TIMING_THREADS = 1 if run.device_type == "cuda" else workflow.cores
+JOB_COUNT = len(run.jobs or [])
 TIMING_GPUS = 1 if run.device_type == "cuda" else 0
 
 
 rule measure_ceilings:
-    input:
-        script=ROOT / "workflow/scripts/measure_ceilings.py",
     output:
         record=RESULTS / "ceilings.json",
     log:
@@ -22,18 +22,20 @@ rule measure_ceilings:
     message:
         "Measuring copy bandwidth and matrix product rate of {run.device}"
     shell:
-        "python {input.script:q} --device-type {params.device_type} --dtypes {params.dtypes}"
+        "python {ROOT:q}/workflow/scripts/measure_ceilings.py --device-type {params.device_type} --dtypes {params.dtypes}"
         " --record {output.record:q} > {log:q} 2>&1"
 
 
 rule time_patterns:
     input:
-        kernel=RESULTS / "build.json",
-        script=ROOT / "workflow/scripts/time_patterns.py",
+        # what goes out of date with the kernel is said by the hash of its sources below, not by when it was built
+        kernel=ancient(RESULTS / "build.json"),
     output:
         record=RESULTS / "time/records/{job}.json",
     log:
         RESULTS / "logs/time_patterns/{job}.log",
+    # What ends the process twice is recorded as failed by the third try; what was measured before is kept.
+    retries: 2
     threads: TIMING_THREADS
     resources:
         gpu=TIMING_GPUS,
@@ -45,15 +47,16 @@ rule time_patterns:
         dtypes=MEASURED.get("dtypes", []),
         layouts=config["layouts"],
         implementations=run.implementations,
+        kernel_sources=run.kernel_sources,
         protocol=json.dumps(config["protocol"]),
         journal=RESULTS / "time/journal",
     message:
         "Timing {wildcards.job}"
     shell:
-        "python {input.script:q} --patterns {params.patterns} --device-type {params.device_type}"
+        "python {ROOT:q}/workflow/scripts/time_patterns.py --patterns {params.patterns} --device-type {params.device_type}"
         " --batch-size {params.batch_size} --dtypes {params.dtypes} --layouts {params.layouts}"
         " --implementations {params.implementations} --protocol {params.protocol:q}"
-        " --record {output.record:q} --journal {params.journal:q} --log {log:q}"
+        " --record {output.record:q} --journal {params.journal:q} --jobs {JOB_COUNT} --log {log:q}"
 
 
 rule aggregate:

@@ -22,18 +22,24 @@ def main() -> None:
     parser.add_argument("--rejected-list", type=Path, required=True, help="CSV file to write: record, reason")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
+    before = reasons(arguments.rejected)
     table = aggregate(arguments.records, arguments.ceilings, arguments.rejected)
     write_table(table, arguments.table)
-    write_rejected_list(arguments.rejected, arguments.rejected_list)
+    set_aside = [path for path, written in reasons(arguments.rejected).items() if before.get(path) != written]
+    write_rejected_list(set_aside, arguments.rejected_list)
 
 
-def write_rejected_list(folder: Path, path: Path) -> None:
-    """Writes one row for each record in the folder of rejected ones: its name and why it is there."""
-    reasons = sorted(folder.glob("*.reason.txt"))
+def reasons(folder: Path) -> dict[Path, int]:
+    """The files in the folder that say why a record could not be used, and when they were written."""
+    return {path: path.stat().st_mtime_ns for path in sorted(folder.glob("*.reason.txt"))}
+
+
+def write_rejected_list(reason_files: list[Path], path: Path) -> None:
+    """Writes one row for each record that was set aside: its name in the folder, and why it is there."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["record", "reason"])
-        for reason in reasons:
+        for reason in reason_files:
             writer.writerow([reason.name.removesuffix(".reason.txt"), reason.read_text(encoding="utf-8").strip()])
 
 

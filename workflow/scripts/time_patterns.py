@@ -4,17 +4,19 @@ python workflow/scripts/time_patterns.py --patterns 1,192,48,2 6,64,64,1 --devic
     --dtypes float32 --record records/mine.json --journal journal
 
 What was measured when the script was stopped is in the journal, and is not measured again by the next try.
-Progress goes to stderr, everything that is logged to the file --log.
+With --jobs, one line on stderr says how far the run is; every measurement is logged to the file --log, or to stderr.
 """
 
 import argparse
 import json
 import logging
+import sys
 from pathlib import Path
 
 import ksmm
 from ksmm.measure.bench import PoisonedDeviceError
 from ksmm.measure.job import reexecute, run_job
+from ksmm.measure.progress import progress_line
 from ksmm.measure.protocol import Protocol
 
 
@@ -22,6 +24,9 @@ def main() -> None:
     """Command line of this script."""
     arguments = parse_arguments()
     log_to(arguments.log)
+    if arguments.jobs:
+        line = progress_line(arguments.record.parent, arguments.jobs, arguments.record.stem)
+        sys.stderr.write(f"{line}\n")
     names = list(ksmm.implementations()) if arguments.implementations == ["all"] else arguments.implementations
     try:
         run_job(
@@ -51,14 +56,17 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--protocol", type=json.loads, default={}, help='JSON, e.g. {"min_samples": 10}')
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
     parser.add_argument("--journal", type=Path, required=True, help="folder for what is measured before the end")
-    parser.add_argument("--log", type=Path, help="file to log to")
+    parser.add_argument("--jobs", type=int, help="number of jobs whose records go to the same folder")
+    parser.add_argument("--log", type=Path, help="file to log to instead of stderr")
     return parser.parse_args()
 
 
 def log_to(path: Path | None) -> None:
-    """Sends the log to stderr, and to the file where one is given."""
-    handlers: list[logging.Handler] = [logging.StreamHandler()]
+    """Sends the log to the file, warnings to stderr too; without a file, everything to stderr."""
+    stderr = logging.StreamHandler()
+    handlers: list[logging.Handler] = [stderr]
     if path is not None:
+        stderr.setLevel(logging.WARNING)
         path.parent.mkdir(parents=True, exist_ok=True)
         handlers.append(logging.FileHandler(path, mode="w", encoding="utf-8"))
     logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=handlers)

@@ -1,0 +1,141 @@
+"""The whole pipeline on workflow/config/test.yaml, and what a second run, a changed config or a bad record does."""
+
+import csv
+import json
+import re
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+import ksmm
+from ksmm.measure.records import read_record
+from ksmm.table import read_table
+from tests.workflow.conftest import ROOT, TEST_CONFIG, run_snakemake
+
+pytestmark = pytest.mark.workflow
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def copied_run(finished_run, tmp_path) -> Path:
+    """A copy of the finished run's working directory, that a test may spoil."""
+    return shutil.copytree(finished_run[0].parent.parent, tmp_path / "copied run")
+
+
+def test_every_record_is_valid_and_the_journal_is_empty(finished_run):
+    results, _ = finished_run
+    records = sorted((results / "time" / "records").glob("*.json"))
+    assert [path.stem for path in records] == ["1x48x48x1-to-1x64x16x2", "2x16x64x3-to-3x24x24x4"]
+    for path in records:
+        assert read_record(path)["job"] == path.stem
+    assert list((results / "time" / "journal").iterdir()) == []
+    assert rows(results / "rejected.csv") == []
+
+
+def test_the_table_has_one_row_per_measurement(finished_run):
+    config = yaml.safe_load(TEST_CONFIG.read_text())
+    table = read_table(finished_run[0] / "time.csv")
+    parts = [(name, "whole") for name in ksmm.implementations()] + [("bmm", "multiplication")]
+    expected = {
+        (pattern, layout, *part)
+        for pattern in config["cpu"]["patterns"]["explicit"]
+        for layout in config["layouts"]
+        for part in parts
+    }
+    found = list(zip(table["pattern"], table["layout"], table["implementation"], table["part"], strict=True))
+    assert len(found) == len(expected)
+    assert set(found) == expected
+    assert set(table["batch_size"]) == {16}
+    assert set(table["dtype"]) == {"float32"}
+    assert set(table["status"]) <= {"ok", "skipped"}
+    measured = table[table["status"] == "ok"]
+    assert (measured["median_s"] > 0).all()
+    assert (measured["relative_error"] <= measured["tolerance"]).all()
+    assert (measured["roofline_s"] > 0).all()
+    assert table[table["status"] != "ok"]["reason"].str.len().gt(0).all()
+
+
+def test_every_figure_and_table_is_drawn_or_left_out_with_a_reason(finished_run):
+    results, _ = finished_run
+    plan = json.loads((results / "figures.json").read_text())
+    left_out = {row["name"]: row["reason"] for row in rows(results / "left_out.csv")}
+    assert plan
+    for name, entry in plan.items():
+        folder, endings = ("figures", ("pdf", "png", "csv")) if entry["kind"] == "figure" else ("tables", ("csv", "md"))
+        files = [results / folder / f"{name}.{ending}" for ending in endings]
+        assert all(file.exists() and file.stat().st_size > 0 for file in files) != bool(left_out.get(name)), name
+    assert any("float16" in reason for reason in left_out.values())
+
+
+def test_every_notebook_is_executed(finished_run):
+    results, _ = finished_run
+    for notebook in ROOT.glob("notebooks/*.ipynb"):
+        executed = json.loads((results / "notebooks" / f"{notebook.stem}-float32.ipynb").read_text())
+        cells = [cell for cell in executed["cells"] if cell["cell_type"] == "code"]
+        assert all(cell["execution_count"] for cell in cells)
+        assert (results / "notebooks" / f"{notebook.stem}-float32.html").exists()
+
+
+def test_the_report_is_one_page_with_everything_and_the_reasons_for_what_is_not_there(finished_run):
+    results, _ = finished_run
+    page = (results / "report.html").read_text()
+    plan = json.loads((results / "figures.json").read_text())
+    front = page[page.index("workflow_desc = ") : page.index("</script>", page.index("workflow_desc = "))]
+    for name, entry in plan.items():
+        assert name in (front if entry["missing"] else page)
+    for file in ("time.csv", "left_out.csv", "rejected.csv"):
+        assert f'"results/{results.name}/{file}": {{' in page
+    loaded = re.findall(r'<(?:script|link|img)[^>]*(?:src|href)="(http[^"]*)"', page)
+    assert loaded == []
+
+
+def test_the_run_says_how_far_it_is_and_where_everything_is(finished_run):
+    results, done = finished_run
+    assert "job 1 of 2" in done.stdout
+    assert re.search(r"job 2 of 2 \(.*\), about \d+ (s|min) left", done.stdout)
+    for place in ("figures/", "tables/", "time.csv", "report.html"):
+        assert f"results/{results.name}/{place}" in done.stdout
+
+
+def test_a_second_run_does_nothing_in_seconds(finished_run):
+    start = time.monotonic()
+    done = run_snakemake(finished_run[0].parent.parent)
+    assert done.returncode == 0
+    assert "Nothing to be done" in done.stdout
+    assert time.monotonic() - start < 20
+
+
+def test_one_pattern_a_job_and_a_changed_protocol_measure_again(finished_run):
+    folder = finished_run[0].parent.parent
+    done = run_snakemake(folder, "--dry-run", config={"patterns_per_job": 1})
+    assert re.search(r"time_patterns +4\b", done.stdout)
+    done = run_snakemake(folder, "--dry-run", config={"protocol": {"seed": 7}})
+    assert re.search(r"time_patterns +2\b", done.stdout)
+    assert not re.search(r"build_kernel +1\b", done.stdout)
+
+
+def test_a_bad_record_is_named_set_aside_and_measured_again(copied_run):
+    device = next((copied_run / "results").iterdir()).name
+    results = copied_run / "results" / device
+    record = results / "time" / "records" / "1x48x48x1-to-1x64x16x2.json"
+    whole = record.read_bytes()
+    record.write_bytes(whole[: len(whole) // 2])
+    target = f"results/{device}/time.csv"
+    done = run_snakemake(copied_run, target)
+    assert done.returncode == 0, done.stdout
+    assert record.stem in done.stdout.split("records set aside:")[1]
+    assert not record.exists()
+    (row,) = rows(results / "rejected.csv")
+    assert row["record"].startswith(record.stem)
+    assert record.name in row["reason"]
+    assert (results / "time" / "rejected" / row["record"]).read_bytes() == whole[: len(whole) // 2]
+    assert len(rows(results / "time.csv")) == 2 * 2 * (len(ksmm.implementations()) + 1)
+    done = run_snakemake(copied_run, target, "--dry-run")
+    assert re.search(r"time_patterns +1\b", done.stdout)

@@ -1,0 +1,54 @@
+"""Drawing the records of a published device: nothing is measured, nothing published is touched."""
+
+import csv
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.workflow.conftest import ROOT, run_snakemake
+
+pytestmark = pytest.mark.workflow
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def measurements(finished_run, tmp_path) -> Path:
+    """A folder of published measurements: the finished run's two records and ceilings, and a record that is broken."""
+    results, _ = finished_run
+    device = tmp_path / "published ones" / results.name
+    shutil.copytree(results / "time" / "records", device / "time" / "records")
+    shutil.copy(results / "ceilings.json", device)
+    (device / "time" / "records" / "1x2x2x1.json").write_text('{"schema_version": 1, "job"')
+    return device.parent
+
+
+def test_published_records_are_drawn_and_left_alone(finished_run, measurements, tmp_path):
+    results, _ = finished_run
+    before = contents(measurements)
+    folder = tmp_path / "working directory"
+    folder.mkdir()
+    # through a link, the repository too has a space in its path
+    (tmp_path / "a copy").symlink_to(ROOT)
+    config = {
+        "device": results.name,
+        "measurements": str(measurements),
+        "figures": ["fig02_support", "fig06_speedup_vs_ratio", "table03_speedups"],
+        "notebooks": [],
+    }
+    done = run_snakemake(folder, config=config, snakefile=tmp_path / "a copy" / "Snakefile")
+    assert done.returncode == 0, done.stdout
+    drawn = folder / "results" / results.name
+    assert contents(measurements) == before
+    assert not (drawn / "time" / "records").exists()
+    assert not (drawn / "build.json").exists()
+    assert (drawn / "time.csv").read_text() == (results / "time.csv").read_text()
+    assert (drawn / "figures" / "fig02_support.pdf").exists()
+    assert (drawn / "report.html").exists()
+    with (drawn / "rejected.csv").open(newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert "1x2x2x1.json is not whole JSON" in row["reason"]
+    assert "1x2x2x1.json" in done.stdout
