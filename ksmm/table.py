@@ -66,8 +66,8 @@ def aggregate(record_paths: Iterable[Path], ceilings_path: Path | None, rejected
     """Puts the measurements of all records into one table.
 
     A record that cannot be used is set aside in `rejected`, with the reason beside it in <name>.reason.txt: moved there
-    if that folder is beside the records' own, so that its job runs again, and copied otherwise (published records). Of two measurements of
-    the same thing the later one is kept.
+    if that folder is beside the records' own, so that its job runs again, and copied otherwise (published records).
+    Of two measurements of the same thing the later one is kept.
 
     Args:
         record_paths: the records, in any order.
