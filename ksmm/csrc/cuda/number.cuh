@@ -117,23 +117,30 @@ __host__ __device__ inline Vector<T, V> load_vector(const Bits<T>* address) {
   return vector;
 }
 
+// 32 bits of a vector, as they are in memory.
 template <class T, int V>
-__host__ __device__ inline void store_vector(Bits<T>* address, const Vector<T, V>& vector) {
+__host__ __device__ inline uint32_t word_of(const Vector<T, V>& vector, int index) {
+  if constexpr (sizeof(Bits<T>) == 4)
+    return vector.bits[index];
+  else
+    return vector.bits[2 * index] | static_cast<uint32_t>(vector.bits[2 * index + 1]) << 16;
+}
+
+// To device memory, in one instruction: the compiler cuts a plain assignment into stores of single words.
+template <class T, int V>
+__host__ __device__ inline void store_global(Bits<T>* address, const Vector<T, V>& vector) {
 #ifdef __CUDA_ARCH__
-  if constexpr (sizeof vector == 16) {
-    uint4 words;
-    memcpy(&words, &vector, sizeof vector);
-    *reinterpret_cast<uint4*>(address) = words;
-  } else if constexpr (sizeof vector == 8) {
-    uint2 words;
-    memcpy(&words, &vector, sizeof vector);
-    *reinterpret_cast<uint2*>(address) = words;
-  } else {
-    static_assert(sizeof vector == 4 || sizeof vector == 8 || sizeof vector == 16, "one, two or four words");
-    uint32_t word;
-    memcpy(&word, &vector, sizeof vector);
-    *reinterpret_cast<uint32_t*>(address) = word;
-  }
+  constexpr int words = sizeof vector / 4;
+  static_assert(words == 1 || words == 2 || words == 4, "a store is of one, two or four words");
+  if constexpr (words == 4)
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(word_of(vector, 0)),
+                 "r"(word_of(vector, 1)), "r"(word_of(vector, 2)), "r"(word_of(vector, 3))
+                 : "memory");
+  else if constexpr (words == 2)
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(address), "r"(word_of(vector, 0)), "r"(word_of(vector, 1))
+                 : "memory");
+  else
+    asm volatile("st.global.b32 [%0], %1;" ::"l"(address), "r"(word_of(vector, 0)) : "memory");
 #else
   memcpy(address, &vector, sizeof vector);
 #endif

@@ -113,30 +113,29 @@ struct SimtSteps {
         task.y + origin.i * strides.i + origin.n * strides.row + origin.r * strides.column + origin.j * strides.j;
     const Place limits = {left(task.batch, origin.n, Tile::n), left(task.b, origin.r, Tile::r),
                           left(task.d, origin.j, Tile::j)};
-    constexpr bool along_n = LAYOUT == Layout::batch_last;
 #pragma unroll
     for (int n = 0; n < Tile::thread_n; n += along_n ? 4 : 1)
 #pragma unroll
       for (int r = 0; r < Tile::thread_r; r += along_n ? 1 : Tile::pack) {
         Vector<T, 4> vector;
-        Place places[4];
 #pragma unroll
         for (int element = 0; element < 4; ++element) {
-          const int own_n = n + (along_n ? element : 0), own_r = r + (along_n ? 0 : element / Tile::thread_j);
-          const int own_j = along_n ? 0 : element % Tile::thread_j;
-          places[element] = {index_in_tile(own_n, seat.n, Tile::threads_n),
-                             index_in_tile(own_r, seat.r, Tile::threads_r), seat.j * Tile::thread_j + own_j};
-          vector.bits[element] = to_bits<T>(registers.sums[own_n][own_r][own_j]);
+          const Place own = own_place(n, r, element);
+          vector.bits[element] = to_bits<T>(registers.sums[own.row][own.column][own.j]);
         }
-        if (task.y_vectors && inside(places[3], limits)) {
-          store_vector<T, 4>(y + offset(places[0], strides), vector);
-        } else {
-          const Strides own = {0, opaque(strides.row), opaque(strides.column), opaque(strides.j)};
-#pragma unroll
-          for (int element = 0; element < 4; ++element)
-            if (inside(places[element], limits)) y[offset(places[element], own)] = vector.bits[element];
-        }
+        store_places(y, strides, limits, task.y_vectors, vector, [&](int element) -> Place {
+          const Place own = own_place(n, r, element);
+          return {index_in_tile(own.row, seat.n, Tile::threads_n), index_in_tile(own.column, seat.r, Tile::threads_r),
+                  seat.j * Tile::thread_j + own.j};
+        });
       }
+  }
+
+  // Which of the thread's own sums, [n][r][j], is an element of the vector that starts with (n, r, 0).
+  static constexpr bool along_n = LAYOUT == Layout::batch_last;
+  KSMM_BOTH static Place own_place(int n, int r, int element) {
+    if constexpr (along_n) return {n + element, r, 0};
+    return {n, r + element / Tile::thread_j, element % Tile::thread_j};
   }
 
   // Which n, or r, of the tile the thread in that seat holds as its `own`-th.

@@ -6,7 +6,7 @@ namespace ksmm {
 // A block computes N x R x J outputs, J of them consecutive j, from steps of K columns. A thread computes
 // THREAD_N x THREAD_R outputs for each of thread_j consecutive j. A warp covers 32 neighbouring threads' outputs in a
 // shape that lets one 16-byte read of shared memory serve several lanes.
-template <int N, int R, int J, int K, int THREAD_N, int THREAD_R>
+template <int N, int R, int J, int K, int THREAD_N, int THREAD_R, int BLOCKS>
 struct SimtTile {
   static constexpr int n = N, r = R, j = J, k = K, thread_n = THREAD_N, thread_r = THREAD_R;
   static constexpr int thread_j = J < 4 ? J : 4;
@@ -16,9 +16,7 @@ struct SimtTile {
   static constexpr int threads = threads_n * threads_r * threads_j;
   static constexpr int warp_r = threads_r % 4 == 0 ? 4 : 2, warp_n = 32 / (warp_r * threads_j);
   static constexpr int warps_n = threads_n / warp_n;
-  // A thread needs 64 registers for its sums, up to 32 for what it multiplies and as many for what it loads next; the
-  // least where J is 1.
-  static constexpr int blocks_per_multiprocessor = 65536 / (threads * (J == 1 || threads > 192 ? 128 : 168));
+  static constexpr int blocks_per_multiprocessor = BLOCKS;
 
   // Floats between two columns in shared memory. Without the padding, stores of neighbouring columns meet in one bank.
   static constexpr int padding = J < 4 ? 4 : J;
@@ -33,7 +31,7 @@ struct SimtTile {
   static_assert(threads % 32 == 0 && threads <= 1024, "a block is a whole number of warps, 1,024 threads at most");
   static_assert(K % 4 == 0, "a step must be a whole number of vectors of 4 along k");
   static_assert(shared_floats * 4 <= 48 * 1024, "static shared memory is 48 KiB at most");
-  static_assert(blocks_per_multiprocessor >= 1, "128 registers a thread must fit into the register file");
+  static_assert(THREAD_N * THREAD_R * thread_j * threads * BLOCKS <= 32768, "the sums may take half of the registers");
 };
 
 }  // namespace ksmm

@@ -100,7 +100,7 @@ struct TensorSteps {
 #pragma unroll 1  // short code for the rare case
       for (int index = thread; index < Map::vectors; index += Tile::threads) {
         const Place place = Map::first_place(index);
-        store_vector<T, vector>(shared + at(place), Map::load_elements(place, origin, strides, limits));
+        store_shared(shared + at(place), Map::load_elements(place, origin, strides, limits));
       }
       return;
     }
@@ -115,10 +115,14 @@ struct TensorSteps {
       if (inside(Map::place_of(place, vector - 1), limits)) {
         copy_vector(target, origin + offset(place, own));
       } else {
-        store_vector<T, vector>(target, {});
+        store_shared(target, {});
         if (inside(place, limits)) Map::copy_elements(target, place, origin, own, limits);
       }
     }
+  }
+
+  KSMM_BOTH static void store_shared(Bits<T>* shared, const Vector<T, vector>& values) {
+    *reinterpret_cast<Vector<T, vector>*>(shared) = values;
   }
 
   KSMM_BOTH static void copy_vector(Bits<T>* shared, const Bits<T>* global) {
@@ -231,7 +235,8 @@ struct TensorSteps {
 #pragma unroll
           for (int element = 0; element < y_vector; ++element)
             vector.bits[element] = to_bits<T>(registers.sums[element % planes][m][n][value + element / planes]);
-          store_vector_at(y, task, limits, vector, seat, m, n, value, thread);
+          store_places(y, strides, limits, task.y_vectors, vector,
+                       [&](int element) { return place_in_y(seat, m, n, value, element, thread); });
         }
   }
 
@@ -240,21 +245,6 @@ struct TensorSteps {
     const int own = value + element / planes;
     const int along_m = m * 16 + thread % 32 / 4 + own / 2 * 8, along_n = n * 8 + thread % 4 * 2 + own % 2;
     return {seat.n + (first ? along_m : along_n), seat.r + (first ? along_n : along_m), seat.j + element % planes};
-  }
-
-  KSMM_BOTH static void store_vector_at(Bits<T>* y, const Task<T>& task, const Place& limits,
-                                        const Vector<T, y_vector>& vector, const Seat& seat, int m, int n, int value,
-                                        int thread) {
-    const Strides& strides = task.y_strides;
-    if (task.y_vectors && inside(place_in_y(seat, m, n, value, y_vector - 1, thread), limits)) {
-      store_vector<T, y_vector>(y + offset(place_in_y(seat, m, n, value, 0, thread), strides), vector);
-      return;
-    }
-#pragma unroll 1  // short code for the rare case
-    for (int element = 0; element < y_vector; ++element) {
-      const Place place = place_in_y(seat, m, n, value, element, thread);
-      if (inside(place, limits)) y[offset(place, strides)] = element_of(vector, element);
-    }
   }
 };
 

@@ -1,4 +1,5 @@
-// Which elements of a tile each thread moves, and reading them with care for the edges. Runs on host and device.
+// Which elements of a tile each thread moves; reading and writing them with care for the edges. Runs on host and
+// device.
 #pragma once
 
 #include "task.cuh"
@@ -70,5 +71,21 @@ struct TileMap {
     return load_elements(first, origin, own, limits);
   }
 };
+
+// Writes a vector of Y; place_of(element) says where in the tile each of its elements is. What lies outside `limits` is
+// not written. whole_vectors: has_vectors of Y.
+template <class T, int V, class PlaceOf>
+KSMM_BOTH void store_places(Bits<T>* origin, const Strides& strides, const Place& limits, bool whole_vectors,
+                            const Vector<T, V>& vector, PlaceOf place_of) {
+  if (whole_vectors && inside(place_of(V - 1), limits)) {
+    store_global<T, V>(origin + offset(place_of(0), strides), vector);
+    return;
+  }
+#pragma unroll 1  // short code for the rare case
+  for (int element = 0; element < V; ++element) {
+    const Place place = place_of(element);
+    if (inside(place, limits)) origin[offset(place, strides)] = element_of(vector, element);
+  }
+}
 
 }  // namespace ksmm
