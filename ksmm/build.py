@@ -33,7 +33,7 @@ from ksmm.toolchain import COMMON_FLAGS, CUDA_FLAGS, VARIANT_FLAGS, BuildError, 
 SOURCES = Path(__file__).parent / "csrc"
 COMMAND = "python -m ksmm build"
 LIBRARY_NAME = "ksmm_kernel.so"
-_SUFFIXES = {".cpp", ".h", ".cu", ".cuh"}
+_SUFFIXES = {".cpp", ".h"} | (set() if torch.version.cuda is None else {".cu", ".cuh"})
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,10 @@ class Manifest:
 
 
 def source_hash(sources: Path | None = None) -> str:
-    """16 hexadecimal digits that change with any source file (its path or its content) and with the flags."""
+    """16 hexadecimal digits that change with any source file (its path or its content) and with the flags.
+
+    CUDA sources count where PyTorch is built with CUDA.
+    """
     digest = hashlib.sha256(repr((COMMON_FLAGS, VARIANT_FLAGS, CUDA_FLAGS)).encode())
     root = sources or SOURCES
     for path in sorted(path for path in root.rglob("*") if path.suffix in _SUFFIXES):

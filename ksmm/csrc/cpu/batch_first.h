@@ -188,7 +188,7 @@ struct FirstTasks {
       const Stored* from = static_cast<const Stored*>(operands.x) + (block.n + m) * operands.x_stride;
       const int64_t feature = (block.i * p.c + k) * p.d;
       if (repeats) {
-        convert<Element>(from + feature, depth * p.d, rows + m * row_step);
+        convert<Element>(from + feature, depth * p.d, rows + m * row_step, operands.x_stride);
       } else {
         copy_slices(from + feature, depth, p.a * p.c * p.d - feature, plan.group_of(block.set, 0) * lanes % p.d,
                     rows + m * row_step);
@@ -203,6 +203,7 @@ struct FirstTasks {
   void copy_slices(const Stored* from, int64_t depth, int64_t rest, int64_t j, float* to) const {
     const int64_t d = plan.problem.d;
     for (int64_t k = 0; k < depth; ++k, from += d, rest -= d, to += lanes) {
+      prefetch(from, j + operands.x_stride);
       store(to, j + lanes <= rest ? Element::load(from + j) : load_some<Element>(from + j, rest - j));
       // Writes past the lanes of this k; the next k overwrites that.
       if (d >= lanes && j + lanes > d) store(to + d - j, Element::load(from));

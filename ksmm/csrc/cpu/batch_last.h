@@ -107,9 +107,9 @@ struct LastTasks {
     const int64_t c = plan.problem.c;
     for (int64_t k = 0; k < c; k += plan.depth) {
       const int64_t depth = smaller(plan.depth, c - k);
+      copy_inputs(ij, first, last, k, depth, inputs);
       for (int64_t panel = first; panel < last; ++panel) {
-        float* block = inputs + (panel - first) * depth * N * lanes;
-        copy_inputs(ij, panel, k, depth, block);
+        const float* block = inputs + (panel - first) * depth * N * lanes;
         for (int64_t row = first_row; row < last_row; ++row) {
           float* tile = plan.depth < c ? sums + ((panel - first) * plan.row_block + row - first_row) * tile_floats : sums;
           multiply_panels(ij, panel, row, k, depth, block, tile);
@@ -118,18 +118,17 @@ struct LastTasks {
     }
   }
 
-  // X[i, k, j, n] to block[k][v][lane], zeros past the batch.
-  void copy_inputs(int64_t ij, int64_t panel, int64_t k, int64_t depth, float* block) const {
+  // X[i, k, j, n] to inputs[panel][k][v][lane], zeros past the batch.
+  void copy_inputs(int64_t ij, int64_t first, int64_t last, int64_t k, int64_t depth, float* inputs) const {
     const Problem& p = plan.problem;
-    const int64_t i = ij / p.d, j = ij % p.d, n = panel * N * lanes;
-    const Stored* from = static_cast<const Stored*>(operands.x) + ((i * p.c + k) * p.d + j) * operands.x_stride + n;
-    const int64_t count = smaller(N * lanes, p.batch - n);
-    for (int64_t row = 0; row < depth; ++row, from += p.d * operands.x_stride, block += N * lanes) {
-      if (count == N * lanes) {
-        for (int v = 0; v < N; ++v) store(block + v * lanes, Element::load(from + v * lanes));
-      } else {
-        std::memset(block, 0, N * lanes * sizeof(float));
-        convert<Element>(from, count, block);
+    const int64_t i = ij / p.d, j = ij % p.d, step = p.d * operands.x_stride;
+    const Stored* from = static_cast<const Stored*>(operands.x) + ((i * p.c + k) * p.d + j) * operands.x_stride;
+    for (int64_t row = 0; row < depth; ++row, from += step) {
+      for (int64_t panel = first; panel < last; ++panel) {
+        const int64_t n = panel * N * lanes, count = smaller(N * lanes, p.batch - n);
+        float* to = inputs + ((panel - first) * depth + row) * N * lanes;
+        if (count < N * lanes) std::memset(to, 0, N * lanes * sizeof(float));
+        convert<Element>(from + n, count, to, 2 * step);
       }
     }
   }

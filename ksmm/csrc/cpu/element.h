@@ -103,11 +103,15 @@ KSMM_INLINE void store_some(typename Element::Stored* address, Vector vector, in
   for (int64_t lane = 0; lane < count; ++lane) address[lane] = whole[lane];
 }
 
-// `count` consecutive elements to float32.
+// `count` consecutive elements to float32. Meanwhile those that lie `ahead` elements further, which will be wanted
+// next, are fetched into the cache: rows are too short for the machine to see this by itself.
 template <class Element>
-KSMM_INLINE void convert(const typename Element::Stored* from, int64_t count, float* to) {
+KSMM_INLINE void convert(const typename Element::Stored* from, int64_t count, float* to, int64_t ahead) {
   int64_t done = 0;
-  for (; done + lanes <= count; done += lanes) store(to + done, Element::load(from + done));
+  for (; done + lanes <= count; done += lanes) {
+    prefetch(from, done + ahead);
+    store(to + done, Element::load(from + done));
+  }
   if (done < count) {
     const Vector rest = load_some<Element>(from + done, count - done);
     for (int64_t lane = 0; done + lane < count; ++lane) to[done + lane] = rest[lane];

@@ -22,6 +22,11 @@ struct Repeat {
   }
 };
 
+template <>
+KSMM_INLINE Vector Repeat<1>::operator()(const float* address) const {
+  return broadcast(*address);
+}
+
 // A broadcast of 2, 4 or 8 floats is one load instruction, which compilers do not find by themselves.
 #if defined(__AVX512F__)
 template <>

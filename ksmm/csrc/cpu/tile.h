@@ -4,7 +4,7 @@
 //
 // Each vector that is loaded is used M times and each row element N times, so that with M + N loads for M·N
 // multiply-adds the multiply-add units are the limit, not the loads. M·N sums, N vectors and one row element fill the
-// register file. Rows lie `row_step` apart and their elements `depth_step`, both known to the compiler; vectors are
+// register file. The lines of Y that the tile goes to are fetched while it is computed. Rows lie `row_step` apart and their elements `depth_step`, both known to the compiler; vectors are
 // read one after the other.
 #pragma once
 
@@ -32,10 +32,12 @@ struct TileTarget {
 };
 
 template <int M, int N, int row_step, int depth_step, class Spread>
-void multiply_tile(int64_t depth, Spread spread, const float* rows, const float* vectors, const TileTarget& target) {
+void multiply_tile(int64_t depth, Spread spread, const float* rows, const float* vectors, const TileTarget target) {
   Vector sum[M][N];
   KSMM_UNROLL
   for (int m = 0; m < M; ++m) {
+    KSMM_UNROLL
+    for (int v = 0; v < N; ++v) prefetch_to_write(target.sums + m * target.row_step + v * target.vector_step);
     KSMM_UNROLL
     for (int v = 0; v < N; ++v) sum[m][v] = target.start ? load(target.start + (m * N + v) * lanes) : Vector{};
   }

@@ -48,7 +48,18 @@ KSMM_INLINE Vector load(const float* address) {
   return vector;
 }
 
+// All lanes the same. Subtracting zero changes no value, -0 included, so that compilers see a broadcast.
+KSMM_INLINE Vector broadcast(float value) { return value - Vector{}; }
+
 KSMM_INLINE void store(float* address, Vector vector) { std::memcpy(address, &vector, sizeof(vector)); }
+
+// Asks for a cache line that will be read once, or written; the address need not be valid.
+template <class Element>
+KSMM_INLINE void prefetch(const Element* address, int64_t offset) {
+  const uintptr_t target = reinterpret_cast<uintptr_t>(address) + uintptr_t(offset) * sizeof(Element);
+  __builtin_prefetch(reinterpret_cast<const void*>(target), 0, 2);
+}
+KSMM_INLINE void prefetch_to_write(float* address) { __builtin_prefetch(address, 1, 3); }
 
 KSMM_INLINE int64_t smaller(int64_t one, int64_t other) { return one < other ? one : other; }
 KSMM_INLINE int64_t larger(int64_t one, int64_t other) { return one > other ? one : other; }
