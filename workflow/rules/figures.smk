@@ -32,6 +32,7 @@ checkpoint plan_figures:
 rule draw_figure:
     input:
         table=RESULTS / "time.csv",
+        plan=RESULTS / "figures.json",
         script=ROOT / "figures/{name}.py",
         code=SHARED_DRAWING_CODE,
     output:
@@ -64,6 +65,7 @@ rule draw_figure:
 rule draw_table:
     input:
         table=RESULTS / "time.csv",
+        plan=RESULTS / "figures.json",
         script=ROOT / "figures/{name}.py",
         code=SHARED_DRAWING_CODE,
     output:
