@@ -24,11 +24,6 @@ class Group:
     high: float
     values: np.ndarray
 
-    @property
-    def centre(self) -> float:
-        """The geometric middle of the group."""
-        return float(np.sqrt(self.low * self.high))
-
 
 def by_value(x: Sequence[float], y: Sequence[float]) -> list[Group]:
     """One group for each value of x, or neighbouring values together where patterns are few or values many.
@@ -69,8 +64,8 @@ def describe_values(groups: Sequence[Group], name: str) -> str:
 
 def describe_decades(groups: Sequence[Group], name: str) -> str:
     """What the caption says of `by_decades`."""
-    if len(groups) == 1:
-        return f"All patterns have one value of {name}." if groups[0].low == groups[0].high else ""
+    if groups[0].low == groups[0].high:
+        return f"All patterns have one value of {name}."
     return f"Patterns are grouped into ranges of {name} of equal width on the log axis ({len(groups)} are not empty)."
 
 

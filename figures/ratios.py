@@ -156,7 +156,7 @@ def why_missing(table: pd.DataFrame, dtype: str, *sides: Sequence[str], layouts:
             if not present(seconds, side):
                 where = f"{dtype} {layout}" if layout else dtype
                 reason = _first_reason(table, dtype, layout, side)
-                return f"{' and '.join(side)} {_have(side)} no time in {where} ({reason})"
+                return f"{listed(side)} {_have(side)} no time in {where} ({reason})"
         complete = pd.concat([fastest(seconds, side) for side in sides], axis=1).dropna()
         if complete.empty:
             return f"no pattern has a {dtype} time for each of {', '.join(label(side) for side in sides)}"
@@ -167,12 +167,17 @@ def absence(table: pd.DataFrame, dtype: str, names: Iterable[str]) -> str:
     """A sentence on those of the names that have no time at all in this dtype; empty if all have one."""
     seconds = times(table, dtype)
     absent = [name for name in names if name not in present(seconds, names)]
-    return f"{' and '.join(absent)} {_have(absent)} no time in {dtype} here." if absent else ""
+    return f"{listed(absent)} {_have(absent)} no time in {dtype} here." if absent else ""
 
 
 def label(names: Sequence[str]) -> str:
     """The name if it is one, "min(bmm, einsum)" if they are several."""
     return names[0] if len(names) == 1 else f"min({', '.join(names)})"
+
+
+def listed(names: Sequence[str]) -> str:
+    """The names as in a sentence: "kernel, bmm and bsr"."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _have(names: Sequence[str]) -> str:

@@ -1,4 +1,9 @@
-"""What every figure and table script shares: the command line, and captions' account of the conditions."""
+"""What every figure and table script shares: the command line, and captions' account of the conditions.
+
+A new figure is a new file fig*.py in this folder, a new table a new file table*.py; the plan finds it by its
+being there. It has TITLE, caption(table), missing(table) (None, or why the table cannot give it) and
+draw(table, output), and ends in main(__name__).
+"""
 
 from __future__ import annotations
 

@@ -66,12 +66,11 @@ def save(frame: pd.DataFrame, output: str, name: str) -> None:
 
 
 def _first_table(device: str) -> Path:
-    folders = [ROOT / kind for kind in ("results", "measurements")]
-    found = [path for folder in folders for path in sorted(folder.glob(f"{device or '*'}/time.csv"))]
+    names = [f"{folder}/{device or '*'}/time.csv" for folder in ("results", "measurements")]
+    found = [path for name in names for path in sorted(ROOT.glob(name))]
     if not found:
         raise FileNotFoundError(
-            f"no {' or '.join(f'{folder}/{device or chr(42)}/time.csv' for folder in folders)}; "
-            "measure first (make figures), or give the parameter table"
+            f"there is no {' or '.join(names)} in {ROOT}; measure first (make figures), or give the parameter table"
         )
     return found[0]
 
