@@ -206,9 +206,9 @@ def _too_slow(count: int, seconds: float, protocol: Protocol) -> _GaveUpError:
 
 
 def one_line(error: BaseException) -> str:
-    """The first line of an exception's message, cut to a length that a table can bear."""
+    """The first line of an exception's message, as much as a table can bear; of PyTorch's account of memory the sum."""
     lines = str(error).strip().splitlines()
-    return lines[0][:_REASON_LENGTH] if lines else type(error).__name__
+    return lines[0].split(" Including non-PyTorch memory")[0][:_REASON_LENGTH] if lines else type(error).__name__
 
 
 def is_poison(error: BaseException) -> bool:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
 
-from ksmm.implementations import Implementation, get_implementation
 from ksmm.measure import nvidia, provenance
 from ksmm.measure.bench import Bench, PoisonedDeviceError
 from ksmm.measure.check import Reference, tolerance
@@ -23,27 +24,14 @@ from ksmm.measure.lock import device_lock
 from ksmm.measure.measurement import Measurement, utc_now
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.records import write_record
+from ksmm.measure.tasks import Task, list_tasks
 from ksmm.patterns import Pattern
-from ksmm.problem import Problem, check_layout, dtype_name, parse_dtype
+from ksmm.problem import dtype_name
 
 logger = logging.getLogger(__name__)
 
 _MOST_BEGINNINGS = 2
 """A measurement that ended its process this often is not tried again."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """One measurement to be made."""
-
-    problem: Problem
-    implementation: Implementation
-    part: str
-
-    def __str__(self) -> str:
-        part = "" if self.part == "whole" else f" ({self.part})"
-        problem = self.problem
-        return f"{problem.pattern} {dtype_name(problem.dtype)} {problem.layout} {self.implementation.name}{part}"
 
 
 def run_job(
@@ -85,7 +73,7 @@ def run_job(
     tasks = list_tasks(patterns, device_type, batch_size, dtypes, layouts, implementations)
     for folder in (record.parent, journal):
         prepare_folder(folder)
-    with device_lock(device_type):
+    with _ended_politely(), device_lock(device_type):
         started_at, start = utc_now(), time.monotonic()
         kernel_hash = provenance.kernel_hash()
         content: dict[str, Any] = {
@@ -109,42 +97,17 @@ def run_job(
     Journal(journal).remove(identities)
 
 
-def list_tasks(
-    patterns: Sequence[Pattern],
-    device_type: str,
-    batch_size: int,
-    dtypes: Sequence[str],
-    layouts: Sequence[str],
-    implementations: Sequence[str],
-) -> list[Task]:
-    """Every measurement of a job, in the order in which they are made.
-
-    Raises:
-        ValueError: an unknown name, an empty list, or a batch size below 1.
-    """
-    lists = {"patterns": patterns, "dtypes": dtypes, "layouts": layouts, "implementations": implementations}
-    for name, entries in lists.items():
-        if not entries:
-            raise ValueError(f"the list of {name} is empty; it needs at least one entry")
-    if device_type not in ("cpu", "cuda"):
-        raise ValueError(f"unknown device {device_type!r}; choose cpu or cuda")
-    if batch_size < 1:
-        raise ValueError(f"batch size is {batch_size}; it must be at least 1 to be timed")
-    chosen = [get_implementation(name) for name in implementations]
-    return [
-        Task(Problem(pattern, batch_size, dtype, check_layout(layout), device_type), implementation, part)
-        for pattern in patterns
-        for dtype in map(parse_dtype, dtypes)
-        for layout in layouts
-        for implementation in chosen
-        for part in parts_of(implementation)
-    ]
-
-
-def parts_of(implementation: Implementation) -> tuple[str, ...]:
-    """What is timed of an implementation: the whole, and line 2 of Algorithm 1 where that is a step of its own."""
-    steps = ("permute", "multiply", "permute_back")
-    return ("whole", "multiplication") if all(hasattr(implementation, step) for step in steps) else ("whole",)
+@contextlib.contextmanager
+def _ended_politely() -> Iterator[None]:
+    """Turns SIGTERM (a scheduler's, say) into SystemExit, so that it does not look as if a measurement had crashed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _measure_all(

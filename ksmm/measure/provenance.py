@@ -19,6 +19,7 @@ from ksmm.measure import nvidia
 from ksmm.measure.lock import DeviceAbsentError, visible_gpus
 from ksmm.version import __version__
 
+COMMIT_VARIABLE = "KSMM_COMMIT"
 _LIBRARIES = ("einops", "numpy", "nvidia-ml-py", "triton")
 
 
@@ -112,6 +113,7 @@ def software_facts() -> dict[str, object]:
         "cuda": torch.version.cuda,
         "operating_system": f"{platform.system()} {platform.release()}",
         "git": git_state(),
+        "source_hash": source_hash(),
         "kernel": kernel_manifest(),
     }
 
@@ -122,7 +124,14 @@ def host_facts() -> dict[str, object]:
 
 
 def git_state() -> dict[str, object] | None:
-    """Commit of the sources and whether files differ from it; None outside a git repository."""
+    """Commit of the sources and whether files differ from it; None outside a git repository.
+
+    A copy of the sources without its repository can be told its commit in $KSMM_COMMIT; whether it differs from that
+    is not known then.
+    """
+    told = os.environ.get(COMMIT_VARIABLE)
+    if told:
+        return {"commit": told, "dirty": None}
     folder = Path(__file__).resolve().parents[2]
     try:
         commit = _git(folder, "rev-parse", "HEAD")
@@ -130,6 +139,15 @@ def git_state() -> dict[str, object] | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return {"commit": commit, "dirty": bool(changes)}
+
+
+def source_hash() -> str:
+    """16 hexadecimal digits that change with any Python file of the package, committed or not."""
+    package = Path(__file__).resolve().parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(f"{path.relative_to(package).as_posix()}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
 
 
 def _git(folder: Path, *arguments: str) -> str:

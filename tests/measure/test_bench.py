@@ -143,12 +143,27 @@ def test_what_is_not_supported_is_skipped_with_the_reason_of_the_implementation(
 
 
 @pytest.mark.parametrize("name", ["RuntimeError", "AcceleratorError"])
-def test_a_cuda_error_says_that_the_process_is_done_for(measure, name):
+def test_a_cuda_error_says_that_the_process_is_done_for(measure, monkeypatch, name):
+    monkeypatch.setattr("torch.cuda.is_initialized", lambda: False)  # so that nobody can be asked
     kind = getattr(torch, name, RuntimeError)
     with pytest.raises(PoisonedDeviceError, match=r"planted on 2,3,4,2: .*illegal memory access") as raised:
         measure(raising(kind("CUDA error: an illegal memory access was encountered")))
     assert raised.value.measurement.status == "failed"
     assert no_time(raised.value.measurement)
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_a_cuda_error_that_the_process_survives_is_only_failed(measure):
+    torch.cuda.init()
+    measurement = measure(raising(RuntimeError("CUDA error: invalid configuration argument")))
+    assert measurement.status == "failed"
+
+
+def test_of_pytorchs_account_of_memory_only_the_sum_is_kept(measure):
+    said = "CUDA out of memory. Tried to allocate 4.00 GiB. GPU 0 has 1.00 GiB free. Including non-PyTorch memory, this"
+    reason = measure(raising(torch.OutOfMemoryError(said))).reason
+    assert reason == "CUDA out of memory. Tried to allocate 4.00 GiB. GPU 0 has 1.00 GiB free."
 
 
 def test_an_interruption_is_not_swallowed(measure):

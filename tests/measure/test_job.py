@@ -2,6 +2,8 @@ import dataclasses
 import itertools
 import json
 import logging
+import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -147,7 +149,8 @@ def test_a_damaged_journal_entry_is_measured_again(run, counted, damage, caplog)
     assert "measuring again what the journal cannot tell" in caplog.text
 
 
-def test_a_poisoned_process_journals_what_failed_and_the_next_one_goes_on(run, counted):
+def test_a_poisoned_process_journals_what_failed_and_the_next_one_goes_on(run, counted, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_initialized", lambda: False)  # so that nobody can be asked
     error = RuntimeError("CUDA error: an illegal memory access was encountered")
     poison, right = counted("a_poison", raises_at=1, error=error), counted("b_right")
     with pytest.raises(bench.PoisonedDeviceError):
@@ -222,6 +225,19 @@ def test_what_kills_its_process_twice_is_not_tried_a_third_time(tmp_path):
     reason = read_record(tmp_path / "r" / "x.json")["measurements"][0]["reason"]
     assert reason == "it ended the process 2 times (a crash, or the system's memory killer)"
     assert list((tmp_path / "j").iterdir()) == []
+
+
+def test_a_polite_end_is_no_crash(run, plant):
+    def matmul(packed, x):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    plant("a", matmul)
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as stop:
+        run(["a"])
+    assert stop.value.code == 128 + signal.SIGTERM
+    assert list(run.journal.iterdir()) == []
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_the_log_says_which_and_how_many_are_left(run, caplog):

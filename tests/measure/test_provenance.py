@@ -1,0 +1,80 @@
+import json
+import platform
+import re
+
+import pytest
+import torch
+
+from ksmm import build
+from ksmm.measure import provenance
+from ksmm.measure.lock import DeviceAbsentError
+
+
+def test_the_slug_of_a_cpu():
+    assert provenance.device_slug("cpu") == f"cpu-{platform.machine().lower()}"
+
+
+@pytest.mark.parametrize(
+    ("name", "slug"),
+    [
+        ("NVIDIA H200", "nvidia-h200"),
+        ("NVIDIA A100-PCIE-40GB", "nvidia-a100-pcie-40gb"),
+        ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "nvidia-h100-80gb-hbm3-mig-1g-10gb"),
+    ],
+)
+def test_the_slug_of_a_gpu(monkeypatch, name, slug):
+    monkeypatch.setattr(provenance, "device_name", lambda device_type: name)
+    assert provenance.device_slug("cuda") == slug
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_gpu_that_is_absent_has_no_slug():
+    with pytest.raises(DeviceAbsentError, match="a CUDA device was asked for, but PyTorch sees none"):
+        provenance.device_slug("cuda")
+
+
+def test_an_unknown_device():
+    with pytest.raises(ValueError, match="unknown device 'tpu'; choose cpu or cuda"):
+        provenance.device_slug("tpu")
+
+
+def test_the_facts_name_no_host_and_no_folder(monkeypatch):
+    flags = "-O3 -isystem/home/somebody/torch -I/home/somebody -L/home/somebody -std=c++20"
+    manifest = build.Manifest(
+        key="k",
+        library="/home/somebody/k.so",
+        source_hash="s",
+        flags={"a.cpp": flags},
+        compiler={"cxx": "g++ 12"},
+        cuda_architectures=[],
+        without_cuda="",
+        torch="2",
+        machine="x86_64",
+        seconds=1.0,
+    )
+    monkeypatch.setattr(build, "find", lambda: manifest)
+    facts = [provenance.device_facts("cpu"), provenance.software_facts(), provenance.host_facts()]
+    text = json.dumps(facts, allow_nan=False)
+    assert "/home" not in text
+    assert platform.node() not in text
+    assert facts[1]["kernel"]["flags"] == {"a.cpp": "-O3 -std=c++20"}
+    assert provenance.kernel_hash() == "s"
+
+
+def test_without_a_kernel(monkeypatch):
+    monkeypatch.setattr(build, "find", lambda: None)
+    assert provenance.kernel_hash() == ""
+    assert provenance.kernel_manifest() is None
+
+
+def test_the_commit_is_gits_or_what_it_is_told(monkeypatch):
+    monkeypatch.delenv(provenance.COMMIT_VARIABLE, raising=False)
+    state = provenance.git_state()
+    assert state is None or re.fullmatch("[0-9a-f]{40}", state["commit"])
+    monkeypatch.setenv(provenance.COMMIT_VARIABLE, "abc")
+    assert provenance.git_state() == {"commit": "abc", "dirty": None}
+
+
+def test_the_hash_of_the_sources():
+    assert re.fullmatch("[0-9a-f]{16}", provenance.source_hash())
+    assert provenance.source_hash() == provenance.source_hash()
