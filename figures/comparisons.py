@@ -64,7 +64,9 @@ class Comparisons:
             "all of them (median ratio).",
             layouts if any(row.layout is None for row in self.rows) else "",
             ratios.absence(table, self.dtype, [*ratios.SPECIALISED, *ratios.GENERIC]),
-            f"Rows with {ratios.ADDED} are not in the paper." if any(row.added for row in self._rows(table)) else "",
+            f"Rows with {ratios.ADDED} are not in the paper; in batch_first it takes patterns with d = 1 only."
+            if any(row.added for row in self._rows(table))
+            else "",
             "Column paper_a100: what the paper's text reports for an A100.",
             conditions(table, self.dtype, *(values.index for values in factors)),
         )
