@@ -28,13 +28,13 @@ KSMM_INLINE Vector Repeat<1>::operator()(const float* address) const {
 }
 
 // A broadcast of 2, 4 or 8 floats is one load instruction, which compilers do not find by themselves.
-#if defined(__AVX512F__)
 template <>
 KSMM_INLINE Vector Repeat<2>::operator()(const float* address) const {
-  double pair;
+  uint64_t pair;
   std::memcpy(&pair, address, sizeof(pair));
-  return _mm512_castpd_ps(_mm512_set1_pd(pair));
+  return (Vector)(pair + Pairs{});
 }
+#if defined(__AVX512F__)
 template <>
 KSMM_INLINE Vector Repeat<4>::operator()(const float* address) const {
   return _mm512_broadcast_f32x4(_mm_loadu_ps(address));
@@ -44,12 +44,6 @@ KSMM_INLINE Vector Repeat<8>::operator()(const float* address) const {
   return _mm512_broadcast_f32x8(_mm256_loadu_ps(address));
 }
 #elif defined(__AVX2__)
-template <>
-KSMM_INLINE Vector Repeat<2>::operator()(const float* address) const {
-  double pair;
-  std::memcpy(&pair, address, sizeof(pair));
-  return _mm256_castpd_ps(_mm256_set1_pd(pair));
-}
 template <>
 KSMM_INLINE Vector Repeat<4>::operator()(const float* address) const {
   const __m128 four = _mm_loadu_ps(address);

@@ -39,6 +39,7 @@ constexpr int registers = 16;
 
 typedef float Vector __attribute__((vector_size(4 * lanes)));
 typedef int32_t Indices __attribute__((vector_size(4 * lanes)));
+typedef uint64_t Pairs __attribute__((vector_size(4 * lanes)));
 typedef uint32_t Words __attribute__((vector_size(4 * lanes)));
 typedef uint16_t Halves __attribute__((vector_size(2 * lanes)));
 
