@@ -1,0 +1,29 @@
+"""nvcc, found once for the tests that need the compiler but no GPU."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ksmm.toolchain import cuda_home
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "ksmm" / "csrc" / "cuda"
+
+
+def nvcc_or_skip() -> str:
+    """The path of nvcc; skips the test where there is none."""
+    home = cuda_home()
+    if home is None:
+        pytest.skip("nvcc was not found (looked in CUDA_HOME, on PATH and in /usr/local/cuda)")
+    return str(home / "bin" / "nvcc")
+
+
+@functools.cache
+def known_architectures(nvcc: str) -> frozenset[int]:
+    """The compute capabilities that this nvcc compiles for: 75, 80, …"""
+    listed = subprocess.run([nvcc, "--list-gpu-arch"], capture_output=True, text=True, check=True).stdout.split()
+    return frozenset(int(name.removeprefix("compute_")) for name in listed)

@@ -1,0 +1,68 @@
+"""Problems for the CUDA kernel, and how its results are held to float64."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+
+from ksmm import Pattern
+from ksmm.problem import Problem
+from ksmm.reference import reference_matmul
+from tests.conftest import TOLERANCES
+
+LONG_SUM = 512
+"""From this c on, float32 sums one after the other lose a little more."""
+
+WEIGHT_ORDERS = {
+    "packed": (0, 3, 1, 2),  # as the kernel's pack stores them: k contiguous
+    "canonical": (0, 1, 2, 3),  # j contiguous
+    "transposed": (0, 3, 2, 1),  # r contiguous, as in the gradient of x
+    "reversed": (3, 2, 1, 0),
+}
+"""Orders of (a, b, c, d) in memory."""
+
+
+def tolerance(dtype: torch.dtype, pattern: Pattern) -> float:
+    """The largest relative error allowed."""
+    return 2e-6 if dtype == torch.float32 and pattern.c >= LONG_SUM else TOLERANCES[dtype]
+
+
+def inputs(problem: Problem, device: str | torch.device = "cuda") -> tuple[torch.Tensor, torch.Tensor]:
+    """X standard normal, the canonical weight uniform in ±1/√c."""
+    pattern = problem.pattern
+    x = torch.randn(problem.input_shape, device=device, dtype=problem.dtype)
+    weight = torch.empty(pattern.weight_shape, device=device).uniform_(-1, 1).div_(math.sqrt(pattern.c))
+    return x, weight.to(problem.dtype)
+
+
+def stored_as(weight: torch.Tensor, order: str) -> torch.Tensor:
+    """The same tensor, with its dimensions in another order in memory."""
+    dims = WEIGHT_ORDERS[order]
+    inverse = sorted(range(4), key=dims.__getitem__)
+    return weight.permute(dims).contiguous().permute(inverse)
+
+
+def assert_close(y: torch.Tensor, reference: torch.Tensor, allowed: float) -> None:
+    """Small error over all, and none of the outputs far off.
+
+    A norm of `reference` far below what such inputs give (few outputs that happen to be near 0) is not divided by.
+    """
+    assert y.shape == reference.shape
+    if y.numel() == 0:
+        return
+    difference = y.double() - reference
+    scale = max(torch.linalg.vector_norm(reference).item(), math.sqrt(y.numel() / 3))
+    error = torch.linalg.vector_norm(difference).item() / scale
+    assert error < allowed, f"relative error {error:.2e}"
+    largest = difference.abs().max().item()
+    assert largest < 20 * allowed, f"largest error of one output {largest:.2e}"
+
+
+def check(operator: Callable[..., torch.Tensor], problem: Problem, order: str = "packed") -> None:
+    """One product on fresh random inputs against float64."""
+    x, weight = inputs(problem)
+    y = operator(x, stored_as(weight, order), problem.layout)
+    assert y.dtype == problem.dtype
+    assert_close(y, reference_matmul(weight, x, problem.layout), tolerance(problem.dtype, problem.pattern))

@@ -1,0 +1,80 @@
+"""Small products that meet every code path of the CUDA kernel, in seconds; by hand, under compute-sanitizer:
+
+    compute-sanitizer --tool memcheck --error-exitcode 1 python tests/cuda/sanitize.py
+    compute-sanitizer --tool racecheck --error-exitcode 1 python tests/cuda/sanitize.py
+
+Exit status 1 after a wrong result. PyTorch's caching allocator is off, so that every operand is an allocation of its
+own and memcheck sees each access outside of it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("PYTORCH_NO_CUDA_MEMORY_CACHING", "1")
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import torch  # after the variable, which the allocator reads when it starts
+
+from ksmm import Pattern
+from ksmm.implementations import get_implementation
+from ksmm.problem import DTYPES, LAYOUTS, Problem
+from ksmm.reference import reference_matmul, relative_error
+
+TOLERANCES = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
+PATTERNS = [
+    *[(2, 5, 7, 1), (2, 48, 40, 1), (1, 130, 72, 1), (2, 64, 32, 2), (2, 9, 20, 2), (2, 20, 12, 3), (2, 64, 16, 4)],
+    *[(1, 9, 24, 7), (2, 40, 40, 8), (2, 33, 17, 16), (1, 64, 48, 16), (1, 24, 16, 20), (1, 64, 48, 12)],
+]
+BATCHES = (3, 72)
+
+
+def operands(problem: Problem, packed: bool, offset: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """X whose storage begins `offset` elements before it and ends with it, and the weight in one of two orders."""
+    rows, columns = problem.input_shape
+    buffer = torch.randn(rows * columns + offset, device="cuda").to(problem.dtype)
+    weight = torch.randn(problem.pattern.weight_shape, device="cuda").to(problem.dtype)
+    if packed:
+        weight = weight.permute(0, 3, 1, 2).contiguous().permute(0, 2, 3, 1)
+    return buffer[offset:].view(rows, columns), weight
+
+
+def wrong_products() -> tuple[int, int]:
+    """How many products were wrong, of how many."""
+    wrong = count = 0
+    for entries in PATTERNS:
+        for dtype in DTYPES.values():
+            for layout in LAYOUTS:
+                for index, batch in enumerate(BATCHES):
+                    problem = Problem(Pattern(*entries), batch, dtype, layout, "cuda")
+                    for packed, offset in ((True, 0), (False, index)):
+                        x, weight = operands(problem, packed, offset)
+                        y = torch.ops.ksmm.ks_matmul(x, weight, layout)
+                        error = relative_error(y.cpu(), reference_matmul(weight.cpu(), x.cpu(), layout))
+                        count += 1
+                        if not error < TOLERANCES[dtype]:
+                            wrong += 1
+                            sys.stderr.write(f"{problem}: relative error {error:.2e}\n")
+    return wrong, count
+
+
+def main() -> int:
+    """0 if every product is right, 1 if one is wrong, 2 if the kernel cannot be run."""
+    if not torch.cuda.is_available():
+        sys.stderr.write("no CUDA device\n")
+        return 2
+    problem = Problem(Pattern(1, 1, 1, 1), 1, torch.float32, "batch_first", "cuda")
+    reason = get_implementation("kernel").supports(problem)
+    if reason is not None:
+        sys.stderr.write(f"{reason}\n")
+        return 2
+    torch.manual_seed(torch.seed() % 2**31)
+    wrong, count = wrong_products()
+    sys.stdout.write(f"{wrong} of {count} products wrong (seed {torch.initial_seed()})\n")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

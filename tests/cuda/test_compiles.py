@@ -1,0 +1,46 @@
+"""Every CUDA source compiles without warnings for every architecture, and without spills for Hopper; no GPU needed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import warnings
+from pathlib import Path
+
+import pytest
+
+from ksmm.toolchain import CUDA_FLAGS
+from tests.cuda.nvcc import SOURCES, known_architectures, nvcc_or_skip
+
+ARCHITECTURES = (75, 80, 86, 89, 90, 100, 120)
+TUNED_FOR = 90
+
+_ENTRY = re.compile(
+    r"Compiling entry function '(?P<name>\w+)' for 'sm_(?P<architecture>\d+)\w*'.*?"
+    r"(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads.*?"
+    r"Used (?P<registers>\d+) registers",
+    re.DOTALL,
+)
+
+
+@pytest.mark.parametrize("source", sorted(SOURCES.glob("*.cu")), ids=lambda path: path.stem)
+def test_compiles_without_warnings_or_spills(source: Path, tmp_path: Path) -> None:
+    nvcc = nvcc_or_skip()
+    wanted = [number for number in ARCHITECTURES if number in known_architectures(nvcc)]
+    if unknown := sorted(set(ARCHITECTURES) - set(wanted)):
+        warnings.warn(f"this nvcc does not know the architectures {unknown}", stacklevel=1)
+    targets = [f"-gencode=arch=compute_{number},code=sm_{number}" for number in wanted]
+    flags = [*CUDA_FLAGS, "-Werror", "all-warnings", "-Xptxas", "-v", "--threads", "2", *targets]
+    command = [nvcc, *flags, "-c", str(source), "-o", str(tmp_path / "object.o")]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    report = result.stdout + result.stderr
+    assert result.returncode == 0, report
+    assert "warning" not in report.lower()
+    spilled = [
+        f"{entry['name']}: {entry['stores']} bytes stored, {entry['loads']} loaded"
+        for entry in _ENTRY.finditer(report)
+        if int(entry["architecture"]) == TUNED_FOR and (int(entry["stores"]) or int(entry["loads"]))
+    ]
+    assert not spilled, "kernels that spill registers:\n" + "\n".join(spilled)
+    if source.stem != "multiply":
+        assert any(int(entry["architecture"]) == TUNED_FOR for entry in _ENTRY.finditer(report)), report[:2000]

@@ -1,0 +1,124 @@
+"""The CUDA kernel's results against float64: every dtype and layout, patterns and batches ragged in every direction."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ksmm import Pattern
+from ksmm.problem import LAYOUTS, Problem
+from ksmm.reference import reference_matmul
+from tests.conftest import TOLERANCES
+from tests.cuda.products import WEIGHT_ORDERS, assert_close, check, inputs, stored_as, tolerance
+
+pytestmark = pytest.mark.cuda
+
+BATCHES = (0, 1, 2, 7, 77, 1000)
+RAGGED = (1, 3, 5, 7, 40, 56, 200)
+CATALOGUE = [
+    *[(1, 192, 48, 2), (2, 48, 192, 1), (6, 64, 64, 1), (1, 768, 192, 2), (1, 1024, 1024, 1), (1, 64, 600, 4)],
+    *[(4, 64, 64, 16), (8, 192, 192, 16), (3, 48, 48, 16), (1, 2, 2, 512), (512, 2, 2, 1), (16, 2, 2, 16)],
+    *[(1, 256, 256, 4), (4, 128, 128, 8), (2, 96, 384, 64), (1, 65, 33, 6), (2, 129, 17, 12), (5, 1, 1, 9)],
+]
+LARGE_A = [(70_000, 1, 1, 1), (70_000, 2, 3, 1), (66_000, 3, 2, 2), (65_537, 1, 5, 3)]
+
+every_dtype = pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+every_layout = pytest.mark.parametrize("layout", LAYOUTS)
+
+
+@pytest.mark.parametrize("entries", CATALOGUE, ids=str)
+@every_dtype
+@every_layout
+def test_catalogue(operator, layout: str, dtype: torch.dtype, entries: tuple[int, ...]) -> None:
+    for batch in BATCHES:
+        check(operator, Problem(Pattern(*entries), batch, dtype, layout, "cuda"))
+
+
+@pytest.mark.parametrize("d", (1, 2, 3, 4, 5, 7, 8, 12, 16, 20, 64, 100))
+@every_dtype
+@every_layout
+def test_ragged(operator, layout: str, dtype: torch.dtype, d: int) -> None:
+    for b in RAGGED:
+        for c in RAGGED:
+            for batch in (2, 77):
+                check(operator, Problem(Pattern(2, b, c, d), batch, dtype, layout, "cuda"))
+
+
+@pytest.mark.parametrize("entries", LARGE_A, ids=str)
+@every_dtype
+@every_layout
+def test_more_blocks_than_the_y_dimension_of_a_grid_holds(operator, layout, dtype, entries) -> None:
+    for batch in (1, 7):
+        check(operator, Problem(Pattern(*entries), batch, dtype, layout, "cuda"))
+
+
+@every_dtype
+@every_layout
+def test_long_batch(operator, layout: str, dtype: torch.dtype) -> None:
+    for entries in ((1, 8, 4, 1), (1, 4, 8, 2), (2, 3, 5, 16)):
+        for batch in (25_088, 300_001):
+            check(operator, Problem(Pattern(*entries), batch, dtype, layout, "cuda"))
+
+
+@pytest.mark.parametrize("order", WEIGHT_ORDERS)
+@pytest.mark.parametrize("entries", [(2, 40, 56, 1), (2, 64, 32, 2), (3, 24, 40, 4), (2, 33, 16, 8), (2, 48, 64, 16)])
+@every_dtype
+@every_layout
+def test_weights_in_any_order(operator, layout: str, dtype: torch.dtype, entries, order: str) -> None:
+    for batch in (1, 77, 128):
+        check(operator, Problem(Pattern(*entries), batch, dtype, layout, "cuda"), order)
+
+
+@pytest.mark.parametrize("entries", [(2, 40, 56, 1), (2, 64, 32, 2), (3, 24, 40, 4), (2, 33, 16, 7), (2, 48, 64, 16)])
+@every_dtype
+@every_layout
+def test_views_with_offsets_and_row_strides(operator, layout: str, dtype: torch.dtype, entries) -> None:
+    pattern = Pattern(*entries)
+    for batch in (5, 64):
+        problem = Problem(pattern, batch, dtype, layout, "cuda")
+        rows, columns = problem.input_shape
+        x, weight = inputs(problem)
+        spread = torch.full((pattern.nnz * 3 + 1,), float("nan"), device="cuda", dtype=dtype)
+        weight_view = spread[1:].as_strided(pattern.weight_shape, [3 * s for s in weight.stride()], 1)
+        weight_view.copy_(weight)
+        reference = reference_matmul(weight, x, layout)
+        for offset, padding in ((0, 8), (1, 0), (1, 7), (8, 3), (3, 16)):
+            buffer = torch.full((rows * (columns + padding) + offset,), float("nan"), device="cuda", dtype=dtype)
+            view = buffer[offset:].view(rows, columns + padding)[:, :columns]
+            view.copy_(x)
+            for operand in (stored_as(weight, "packed"), weight_view):
+                y = operator(view, operand, layout)
+                assert_close(y, reference, tolerance(dtype, pattern))
+
+
+@pytest.mark.parametrize("entries", [(2, 5, 7, 1), (2, 40, 20, 2), (1, 9, 33, 3), (2, 17, 24, 8), (2, 40, 40, 16)])
+@every_dtype
+@every_layout
+def test_infinities_and_nan_go_where_they_must(operator, layout: str, dtype: torch.dtype, entries) -> None:
+    problem = Problem(Pattern(*entries), 37, dtype, layout, "cuda")
+    x, weight = inputs(problem)
+    weight = torch.where(weight == 0, torch.ones_like(weight), weight)
+    for tensor, count in ((x, 5), (weight, 3)):
+        places = torch.randperm(tensor.numel(), device="cuda")[:count]
+        values = torch.tensor([float("inf"), float("-inf"), float("nan")], device="cuda", dtype=dtype).repeat(2)[:count]
+        tensor.view(-1)[places] = values
+    y, reference = operator(x, stored_as(weight, "packed"), layout), reference_matmul(weight, x, layout)
+    assert torch.equal(y.isnan(), reference.isnan())
+    assert torch.equal(y.isposinf(), reference.isposinf())
+    assert torch.equal(y.isneginf(), reference.isneginf())
+    finite = reference.isfinite()
+    assert_close(y[finite], reference[finite], tolerance(dtype, problem.pattern))
+
+
+@every_dtype
+@every_layout
+def test_every_output_is_written(operator, layout: str, dtype: torch.dtype) -> None:
+    for entries in ((2, 40, 56, 1), (3, 5, 7, 3), (2, 33, 17, 16)):
+        problem = Problem(Pattern(*entries), 77, dtype, layout, "cuda")
+        x, weight = inputs(problem)
+        poison = torch.full(problem.output_shape, float("nan"), device="cuda", dtype=dtype)
+        address = poison.data_ptr()
+        del poison
+        y = operator(x, weight, layout)
+        assert y.data_ptr() == address, "the allocator did not hand out the poisoned memory: the test shows nothing"
+        assert_close(y, reference_matmul(weight, x, layout), tolerance(dtype, problem.pattern))
