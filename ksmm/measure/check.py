@@ -28,8 +28,8 @@ def tolerance(dtype: torch.dtype, c: int) -> float:
 
     float16 and bfloat16 are allowed u + u·√c/8. Sums in float32 that are rounded once at the end have 0.4·u. Sums that
     are rounded after every 16 products have 0.07·u·√c and pass by a factor of 2: the product of `sparse` on CUDA
-    behaves so (in float16 on an H200 3.0e-4 for c = 48, 5.0e-4 for c = 192, where all others have 2.0e-4). Sums that are
-    rounded after every product do not pass, from c = 48 on.
+    behaves so (in float16 on an H200 3.0e-4 for c = 48, 5.0e-4 for c = 192, where all others have 2.0e-4). Sums that
+    are rounded after every product do not pass, from c = 48 on.
 
     Raises:
         KeyError: the dtype is none of float32, float16, bfloat16.

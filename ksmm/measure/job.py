@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -45,6 +45,7 @@ def run_job(
     protocol: Protocol,
     record: Path,
     journal: Path,
+    restart: Callable[[], NoReturn] | None = None,
 ) -> None:
     """Measures all of it and writes the record; what goes wrong on the way is a status in it.
 
@@ -62,13 +63,16 @@ def run_job(
         protocol: see Protocol.
         record: the file to write.
         journal: a folder, which several jobs may share.
+        restart: what ends this process and starts a new one that calls run_job with the same arguments; a script gives
+            `reexecute`. With it the job goes on after a CUDA error that poisons the process, and after a measurement
+            that never ends (a compiler that runs for ever, a deadlock).
 
     Raises:
         ValueError: an unknown name, an empty list, or a batch size below 1.
         DeviceAbsentError: no such device.
         UnwritableFolderError: nothing could be written to one of the folders.
-        PoisonedDeviceError: a CUDA error that this process cannot recover from. The measurement is journalled as
-            failed; a new process measures the rest: see `reexecute`.
+        PoisonedDeviceError: a CUDA error that this process cannot recover from, and no restart was given. The
+            measurement is journalled as failed; a new process measures the rest.
     """
     tasks = list_tasks(patterns, device_type, batch_size, dtypes, layouts, implementations)
     for folder in (record.parent, journal):
@@ -89,7 +93,7 @@ def run_job(
             },
         }
         identities = [_identity(task, protocol, kernel_hash, content["device"]) for task in tasks]
-        measurements = list(_measure_all(tasks, identities, protocol, Journal(journal)))
+        measurements = list(_measure_all(tasks, identities, protocol, Journal(journal), restart))
         content["provenance"]["device_after"] = _device_state(device_type)
         content["provenance"]["duration_s"] = round(time.monotonic() - start, 3)
     content["measurements"] = [measurement.to_dict() for measurement in measurements]
@@ -111,7 +115,11 @@ def _ended_politely() -> Iterator[None]:
 
 
 def _measure_all(
-    tasks: list[Task], identities: list[dict[str, Any]], protocol: Protocol, journal: Journal
+    tasks: list[Task],
+    identities: list[dict[str, Any]],
+    protocol: Protocol,
+    journal: Journal,
+    restart: Callable[[], NoReturn] | None,
 ) -> Iterator[Measurement]:
     """Takes from the journal what is there and measures the rest; tasks on one problem share its operands."""
     reference, shared = None, None
@@ -128,7 +136,14 @@ def _measure_all(
         if bench is None or bench.problem != problem:
             bench = None  # the operands before must be gone when the next are made
             bench = Bench(problem, protocol, reference)
-        measurement = _measure(bench, task, identity, journal)
+        try:
+            with _deadline(deadline_seconds(protocol), task, identity, journal, restart):
+                measurement = _measure(bench, task, identity, journal)
+        except PoisonedDeviceError as error:
+            if restart is None:
+                raise
+            logger.warning("%s", error)
+            restart()
         logger.info("[%d/%d] %s: %s", number, len(tasks), task, summary(measurement))
         yield measurement
 
@@ -136,7 +151,8 @@ def _measure_all(
 def _measure(bench: Bench, task: Task, identity: dict[str, Any], journal: Journal) -> Measurement:
     before = journal.begin(identity)
     if before >= _MOST_BEGINNINGS:
-        measurement = _fatal(task, before)
+        reason = f"it ended the process {before} times (a crash, or the system's memory killer)"
+        measurement = _unmeasured(task, "failed", reason)
         journal.add(identity, measurement)
         return measurement
     try:
@@ -151,7 +167,37 @@ def _measure(bench: Bench, task: Task, identity: dict[str, Any], journal: Journa
     return measurement
 
 
-def _fatal(task: Task, times: int) -> Measurement:
+def deadline_seconds(protocol: Protocol) -> float:
+    """When a measurement is given up for lost: well above what operands, check, trials and timing take together."""
+    return 60 + 20 * protocol.max_seconds_per_run + 4 * protocol.max_seconds
+
+
+@contextlib.contextmanager
+def _deadline(
+    seconds: float, task: Task, identity: dict[str, Any], journal: Journal, restart: Callable[[], NoReturn] | None
+) -> Iterator[None]:
+    """Journals a measurement that is not over in time as too_slow and restarts the process, if that is possible.
+
+    It takes a thread that replaces the process: nothing gentler stops a compiler or a kernel.
+    """
+
+    def give_up() -> None:
+        logger.warning("%s: not over within %g s", task, seconds)
+        journal.add(identity, _unmeasured(task, "too_slow", f"not over within {seconds:g} s, compilation included"))
+        restart()
+
+    watch = threading.Timer(seconds, give_up) if restart is not None else None
+    if watch is not None:
+        watch.daemon = True
+        watch.start()
+    try:
+        yield
+    finally:
+        if watch is not None:
+            watch.cancel()
+
+
+def _unmeasured(task: Task, status: str, reason: str) -> Measurement:
     problem = task.problem
     return Measurement(
         pattern=tuple(problem.pattern),
@@ -160,8 +206,8 @@ def _fatal(task: Task, times: int) -> Measurement:
         layout=problem.layout,
         implementation=task.implementation.name,
         part=task.part,
-        status="failed",
-        reason=f"it ended the process {times} times (a crash, or the system's memory killer)",
+        status=status,
+        reason=reason,
         tolerance=tolerance(problem.dtype, problem.pattern.c),
         started_at=utc_now(),
     )
@@ -198,8 +244,8 @@ def summary(measurement: Measurement) -> str:
 
 
 def reexecute() -> NoReturn:
-    """Replaces this process by a new one with the same command line: for scripts, after a PoisonedDeviceError."""
-    logger.warning("starting again in a new process, since CUDA failed in this one")
+    """Replaces this process by a new one with the same command line: what a script gives to run_job as restart."""
+    logger.warning("starting again in a new process")
     for handler in logging.getLogger().handlers:
         handler.flush()
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

@@ -163,12 +163,11 @@ def test_a_poisoned_process_journals_what_failed_and_the_next_one_goes_on(run, c
 
 SCRIPT = textwrap.dedent(
     """
-    import os, sys
+    import os, sys, time
     from pathlib import Path
     from ksmm.implementations.base import REGISTRY
     from ksmm.implementations import implementations
-    from ksmm.measure.bench import PoisonedDeviceError
-    from ksmm.measure.job import reexecute, run_job
+    from ksmm.measure import job
     from ksmm.measure.protocol import Protocol
     from ksmm.patterns import Pattern
 
@@ -179,18 +178,18 @@ SCRIPT = textwrap.dedent(
         def matmul(self, packed, x):
             if sys.argv[2] == "dies":
                 os.abort()
+            if sys.argv[2] == "hangs":
+                time.sleep(60)
             raise RuntimeError("CUDA error: unspecified launch failure")
 
     REGISTRY["a_fatal"] = Fatal()
+    job.deadline_seconds = lambda protocol: 3.0
     folder = Path(sys.argv[1])
-    try:
-        run_job(
-            [Pattern(1, 2, 2, 1)], device_type="cpu", batch_size=4, dtypes=["float32"], layouts=["batch_first"],
-            implementations=["a_fatal", "bmm"], record=folder / "r" / "x.json", journal=folder / "j",
-            protocol=Protocol(min_samples=1, max_samples=1),
-        )
-    except PoisonedDeviceError:
-        reexecute()
+    job.run_job(
+        [Pattern(1, 2, 2, 1)], device_type="cpu", batch_size=4, dtypes=["float32"], layouts=["batch_first"],
+        implementations=["a_fatal", "bmm"], record=folder / "r" / "x.json", journal=folder / "j",
+        protocol=Protocol(min_samples=1, max_samples=1), restart=job.reexecute,
+    )
     """
 )
 
@@ -215,6 +214,15 @@ def test_a_script_executes_itself_again_until_all_is_measured(tmp_path):
         ("bmm", "whole", "ok"),
         ("bmm", "multiplication", "ok"),
     ]
+
+
+def test_what_never_ends_is_given_up_and_the_rest_is_measured(tmp_path):
+    done = run_script(tmp_path, "hangs")
+    assert done.returncode == 0, done.stderr
+    assert "batch_first a_fatal: not over within 3 s" in done.stderr
+    assert [status for *_, status in statuses_of(tmp_path)] == ["too_slow", "ok", "ok", "ok"]
+    reason = read_record(tmp_path / "r" / "x.json")["measurements"][0]["reason"]
+    assert reason == "not over within 3 s, compilation included"
 
 
 def test_what_kills_its_process_twice_is_not_tried_a_third_time(tmp_path):
