@@ -19,6 +19,7 @@ import json
 import logging
 import os
 import platform
+import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -248,7 +249,8 @@ def _last_failure(hashed: str) -> str | None:
             content = json.loads(path.read_text())
             if (content["source_hash"], content["torch"]) == (hashed, str(torch.__version__)):
                 lines = [line.strip() for line in content["output"].splitlines() if line.strip()]
-                return next((line for line in lines if "error" in line), lines[-1] if lines else "no output")
+                errors = (line for line in lines if re.search(r"\b(error|fatal)\s*:", line))
+                return next(errors, lines[-1] if lines else "no output")
     return None
 
 

@@ -1,11 +1,13 @@
 // multiply_cpu: chooses the variant of the kernel for the instruction set of this machine.
 //
 // Each variant_*.cpp is the whole kernel, compiled with other flags (ksmm/toolchain.py); on machines other than x86-64
-// the baseline is all there is. The environment variable KSMM_CPU_VARIANT (baseline, avx2, avx512) asks for a lower
-// one, for tests and for measuring what the wider vectors bring.
+// the baseline is all there is. The environment variable KSMM_CPU_VARIANT (baseline, avx2, avx512) asks for one
+// of them, for tests and for measuring what the wider vectors bring.
+#include <array>
 #include <cstdlib>
-#include <cstring>
 #include <new>
+#include <stdexcept>
+#include <string>
 
 #include "variants.h"
 
@@ -17,27 +19,38 @@ constexpr std::align_val_t cache_line{64};
 
 using Multiply = void (*)(const Problem&, const Operands&, ParallelFor);
 
-#if defined(__x86_64__)
-bool has_avx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-}
+struct Variant {
+  const char* name;
+  Multiply multiply;  // null: this machine cannot run it
+};
 
-bool has_avx512() {
-  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+// The fastest first.
+std::array<Variant, 3> variants() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  const bool has_avx2 =
+      __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  const Multiply for_avx2 = has_avx2 ? avx2::multiply : nullptr;
+  const Multiply for_avx512 = has_avx512 ? avx512::multiply : nullptr;
+#else
+  const Multiply for_avx2 = nullptr, for_avx512 = nullptr;
+#endif
+  return {{{"avx512", for_avx512}, {"avx2", for_avx2}, {"baseline", baseline::multiply}}};
 }
 
 Multiply choose() {
-  const char* wanted = std::getenv("KSMM_CPU_VARIANT");
-  const auto allowed = [wanted](const char* name) { return !wanted || !*wanted || std::strcmp(wanted, name) == 0; };
-  __builtin_cpu_init();
-  if (allowed("avx512") && has_avx512()) return avx512::multiply;
-  if (allowed("avx2") && has_avx2()) return avx2::multiply;
-  return baseline::multiply;
+  const char* variable = std::getenv("KSMM_CPU_VARIANT");
+  const std::string wanted = variable ? variable : "";
+  for (const Variant& variant : variants()) {
+    if (wanted.empty() ? variant.multiply != nullptr : wanted == variant.name) {
+      if (variant.multiply) return variant.multiply;
+      throw std::invalid_argument("KSMM_CPU_VARIANT is '" + wanted + "', which this machine cannot run; unset it");
+    }
+  }
+  throw std::invalid_argument("KSMM_CPU_VARIANT is '" + wanted + "'; choose one of baseline, avx2, avx512, or unset it");
 }
-#else
-Multiply choose() { return baseline::multiply; }
-#endif
 
 }  // namespace
 

@@ -1,0 +1,308 @@
+"""The kernel on the CPU against the float64 reference: every path of its tiling, on every input the operator takes."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from ksmm import DTYPES, LAYOUTS, Pattern, Problem, build, implementations
+from ksmm.reference import reference_matmul, relative_error
+from tests.conftest import TOLERANCES
+
+KERNEL = implementations()["kernel"]
+# One per way of spreading X over lanes (d repeated, reordered, consecutive, wrapped) for vectors of 4, 8 and 16, with
+# b and c on both sides of a tile's and a block's size.
+PATTERNS = [
+    (1, 1, 1, 1), (1, 192, 48, 2), (2, 48, 192, 1), (3, 5, 129, 4), (2, 17, 65, 8), (2, 3, 300, 1), (5, 2, 2, 2),
+    (1, 7, 3, 3), (2, 33, 20, 3), (1, 12, 5, 5), (1, 31, 64, 6), (1, 3, 2, 7), (2, 4, 9, 12), (1, 11, 6, 15),
+    (2, 13, 130, 16), (1, 40, 7, 17), (1, 6, 70, 24), (1, 2, 3, 33), (3, 9, 5, 48), (1, 5, 8, 64), (1, 1, 70, 100),
+    (40, 2, 2, 1), (1, 300, 2, 1), (1, 600, 3, 16),
+]  # fmt: skip
+BATCHES = (0, 1, 2, 3, 5, 7, 12, 13, 49, 97, 130)
+
+
+@pytest.fixture(autouse=True)
+def _built() -> None:
+    reason = KERNEL.supports(Problem(Pattern(1, 1, 1, 1), 1, torch.float32, "batch_first"))
+    if reason is not None:
+        pytest.skip(reason)
+
+
+@pytest.fixture
+def _nan_poisoned():
+    """torch.empty gives NaN, so that an element of Y that is not written is seen."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def kernel(x: torch.Tensor, weight: torch.Tensor, layout: str) -> torch.Tensor:
+    return torch.ops.ksmm.ks_matmul(x, weight, layout)
+
+
+def operands(pattern: tuple[int, int, int, int], batch: int, layout: str, dtype: torch.dtype = torch.float32):
+    problem = Problem(Pattern(*pattern), batch, dtype, layout)
+    weight = (torch.rand(pattern) * 2 - 1) / pattern[2] ** 0.5
+    return torch.randn(problem.input_shape).to(dtype), weight.to(dtype)
+
+
+def check(y: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, layout: str, context: object = "") -> None:
+    reference = reference_matmul(weight, x, layout)
+    assert y.shape == reference.shape and y.dtype == x.dtype and y.is_contiguous()
+    error = relative_error(y, reference)
+    assert error < TOLERANCES[x.dtype], f"relative error {error} {context}"  # NaN is not smaller than anything
+
+
+@pytest.mark.usefixtures("_nan_poisoned")
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES.keys())
+@pytest.mark.parametrize("pattern", PATTERNS, ids=str)
+def test_every_path(pattern, dtype, layout):
+    for batch in BATCHES:
+        x, weight = operands(pattern, batch, layout, dtype)
+        packed = KERNEL.pack(weight, layout)
+        assert packed.data.shape == weight.shape
+        check(KERNEL.matmul(packed, x), x, weight, layout, f"batch {batch}, packed")
+        check(kernel(x, weight, layout), x, weight, layout, f"batch {batch}, canonical")
+
+
+VARIANT_SCRIPT = """
+import sys, torch
+from tests import test_kernel_cpu as tests
+if reason := tests.KERNEL.supports(tests.Problem(tests.Pattern(1, 1, 1, 1), 1, torch.float32, "batch_first")):
+    sys.exit(reason)
+torch.manual_seed(int(sys.argv[1]))
+for layout in tests.LAYOUTS:
+    for dtype in tests.DTYPES.values():
+        for pattern in tests.PATTERNS:
+            for batch in (1, 13, 97):
+                x, weight = tests.operands(pattern, batch, layout, dtype)
+                tests.check(tests.kernel(x, weight, layout), x, weight, layout, (pattern, layout, dtype, batch))
+        if dtype != torch.float32:
+            tests.test_conversions_are_exact_for_every_number(layout, dtype)
+            tests.test_rounding_is_to_nearest_even(dtype)
+print("done")
+"""
+
+
+def run_variant(variant: str, request: pytest.FixtureRequest) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "KSMM_CPU_VARIANT": variant, "PYTHONPATH": str(request.config.rootpath)}
+    command = [sys.executable, "-c", VARIANT_SCRIPT, str(torch.initial_seed() % 2**31)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("variant", ["baseline", "avx2"])
+def test_variants_for_older_machines(variant, request):
+    """The instruction sets that this machine would not choose by itself."""
+    result = run_variant(variant, request)
+    if "this machine cannot run" in result.stderr:
+        pytest.skip(f"this machine cannot run {variant}")
+    assert result.stdout.strip() == "done", f"{result.args}\n{result.stderr}"
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("pattern", [(2, 17, 9, 3), (1, 16, 8, 16), (2, 5, 40, 1), (1, 4, 6, 20)], ids=str)
+def test_x_of_any_strides_and_offsets(pattern, layout):
+    x, weight = operands(pattern, 21, layout)
+    rows, columns = x.shape
+    poisoned = torch.full((rows + 3, columns + 7), float("nan"))
+    poisoned[1 : 1 + rows, 3 : 3 + columns] = x
+    part = poisoned[1 : 1 + rows, 3 : 3 + columns]
+    check(kernel(part, weight, layout), x, weight, layout, "a part of a larger matrix")
+    check(kernel(x.T.contiguous().T, weight, layout), x, weight, layout, "transposed")
+    spread = torch.full((2 * rows, 2 * columns), float("nan"))
+    spread[::2, ::2] = x
+    check(kernel(spread[::2, ::2], weight, layout), x, weight, layout, "every other element")
+    same = x[:1].expand(rows, columns)
+    check(kernel(same, weight, layout), same, weight, layout, "one row over and over")
+    last = torch.cat([torch.full((5,), float("nan")), x.reshape(-1)])[5:].view(rows, columns)
+    check(kernel(last, weight, layout), x, weight, layout, "ends where its memory ends")
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES.keys())
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_weight_of_any_strides(layout, dtype):
+    for pattern in [(2, 19, 18, 3), (3, 5, 21, 16), (2, 35, 6, 1), (2, 3, 4, 21)]:
+        x, weight = operands(pattern, 9, layout, dtype)
+        for order in itertools.permutations(range(4)):
+            stored = weight.permute(order).contiguous().permute([order.index(axis) for axis in range(4)])
+            check(kernel(x, stored, layout), x, weight, layout, (pattern, order))
+        poisoned = torch.full([2 * size for size in pattern], float("nan"), dtype=dtype)
+        poisoned[::2, 1::2, ::2, 1::2] = weight
+        check(kernel(x, poisoned[::2, 1::2, ::2, 1::2], layout), x, weight, layout, pattern)
+        same = weight[:, :1, :1].expand(pattern)
+        check(kernel(x, same, layout), x, same, layout, "expanded")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_transposed_factor_needs_no_copy(layout):
+    pattern = (3, 17, 40, 5)
+    _, weight = operands(pattern, 1, layout)
+    x, _ = operands((3, 40, 17, 5), 11, layout)
+    check(kernel(x, weight.transpose(1, 2), layout), x, weight.transpose(1, 2), layout)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_offsets_beyond_32_bits(layout):
+    """Rows of X and of the weight that lie more than 2^31 elements apart, in memory that is never touched."""
+    x, weight = operands((1, 3, 2, 1), 2, layout, torch.float16)
+    far = 2**31 + 7
+    try:
+        memory = torch.empty(far + 16, dtype=torch.float16)
+    except RuntimeError as error:
+        pytest.skip(f"no address space: {error}")
+    distant = memory.as_strided(x.shape, (far, 1)).copy_(x)
+    check(kernel(distant, weight, layout), x, weight, layout)
+    memory = torch.empty(far + 16, dtype=torch.float16)
+    distant = memory.as_strided(weight.shape, (1, 1, far, 1)).copy_(weight)
+    check(kernel(x, distant, layout), x, weight, layout)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_conversions_are_exact_for_every_number(layout, dtype):
+    """Times 1: every one of the 65,536 numbers comes back, subnormal numbers, infinities and NaN included."""
+    x = torch.arange(2**16, dtype=torch.int32).to(torch.int16).view(dtype).view(256, 256)
+    y = kernel(x, torch.ones(1, 1, 1, 256, dtype=dtype), layout)
+    torch.testing.assert_close(y, x, rtol=0, atol=0, equal_nan=True)
+    assert torch.equal(y.isnan(), x.isnan())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_rounding_is_to_nearest_even(dtype):
+    """One product is exact in float32, so the result must be what PyTorch rounds it to, overflow included."""
+    x = (torch.randn(512, 512) * 10 ** torch.linspace(-4, 4, 512)).to(dtype)
+    weight = (torch.randn(1, 1, 1, 512) * 30).to(dtype)
+    exact = x.float() * weight.float().view(1, 512)
+    assert torch.equal(kernel(x, weight, "batch_first"), exact.to(dtype))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("pattern", [(2, 3, 4, 5), (2, 20, 4, 1), (1, 3, 5, 16), (2, 3, 2, 40)], ids=str)
+def test_nan_reaches_what_depends_on_it_and_nothing_else(pattern, layout):
+    x, weight = operands(pattern, 8, layout)
+    x[3, 2] = float("nan")
+    y = kernel(x, weight, layout)
+    assert torch.equal(y.isnan(), reference_matmul(weight, x, layout).isnan())
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_result_is_the_same_whatever_the_threads(layout):
+    x, weight = operands((3, 50, 200, 6), 300, layout)
+    results = []
+    threads = torch.get_num_threads()
+    try:
+        for count in (1, 2, 3, 2):
+            torch.set_num_threads(count)
+            results.append(kernel(x, weight, layout))
+    finally:
+        torch.set_num_threads(threads)
+    assert all(torch.equal(result, results[0]) for result in results)
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES.keys())
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_gradients(layout, dtype):
+    pattern = (2, 5, 6, 3)
+    x, weight = (tensor.requires_grad_() for tensor in operands(pattern, 7, layout, dtype))
+    x64, weight64 = (tensor.detach().double().requires_grad_() for tensor in (x, weight))
+    y, y64 = kernel(x, weight, layout), reference_matmul(weight64, x64, layout)
+    direction = torch.randn(y.shape).to(dtype)
+    gradients = torch.autograd.grad(y, (x, weight), direction)
+    expected = torch.autograd.grad(y64, (x64, weight64), direction.double())
+    for gradient, truth in zip(gradients, expected, strict=True):
+        assert gradient.dtype == dtype
+        assert relative_error(gradient, truth) < TOLERANCES[dtype]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_double_backward(layout):
+    x, weight = (tensor.requires_grad_() for tensor in operands((2, 3, 4, 5), 6, layout))
+    x64, weight64 = (tensor.detach().double().requires_grad_() for tensor in (x, weight))
+    second = []
+    for y, inputs in (
+        (kernel(x, weight, layout), (x, weight)),
+        (reference_matmul(weight64, x64, layout), (x64, weight64)),
+    ):
+        first = torch.autograd.grad(y.square().sum(), inputs, create_graph=True)
+        second.append(torch.autograd.grad(sum(gradient.square().sum() for gradient in first), inputs))
+    for gradient, truth in zip(*second, strict=True):
+        assert relative_error(gradient, truth) < TOLERANCES[torch.float32]
+
+
+def test_gradient_of_a_sum():
+    """Its gradient of Y is one number, expanded: no stride of it is 1."""
+    x, weight = (tensor.requires_grad_() for tensor in operands((2, 3, 4, 5), 6, "batch_first"))
+    kernel(x, weight, "batch_first").sum().backward()
+    torch.testing.assert_close(x.grad[0].view(2, 4, 5), weight.detach().sum(1))
+    assert weight.grad.shape == weight.shape
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("batch", [0, 5])
+def test_opcheck(layout, batch):
+    x, weight = (tensor.requires_grad_() for tensor in operands((2, 3, 4, 5), batch, layout))
+    torch.library.opcheck(torch.ops.ksmm.ks_matmul.default, (x, weight, layout))
+    torch.library.opcheck(torch.ops.ksmm.ks_matmul.default, (x.detach().bfloat16(), weight.bfloat16(), layout))
+
+
+def test_compiles_into_one_graph():
+    x, weight = (tensor.requires_grad_() for tensor in operands((2, 3, 4, 5), 6, "batch_first"))
+    compiled = torch.compile(lambda x, weight: kernel(x.relu(), weight, "batch_first").sin(), fullgraph=True)
+    y = kernel(x.relu(), weight, "batch_first").sin()
+    torch.testing.assert_close(compiled(x, weight), y)
+    direction = torch.randn_like(y)
+    torch.testing.assert_close(
+        torch.autograd.grad(compiled(x, weight), (x, weight), direction),
+        torch.autograd.grad(y, (x, weight), direction),
+    )
+
+
+@pytest.mark.parametrize(
+    ("x", "weight", "layout", "message"),
+    [
+        (torch.ones(2, 12), torch.ones(1, 2, 3, 4), "batch_middle", r"'batch_middle'; choose one of batch_first, "),
+        (torch.ones(2, 3, 12), torch.ones(1, 2, 3, 4), "batch_first", r"x has 3 dimensions.*reshape x"),
+        (torch.ones(12), torch.ones(1, 2, 3, 4), "batch_first", r"x has 1 dimensions"),
+        (torch.ones(2, 13), torch.ones(1, 2, 3, 4), "batch_first", r"\[2, 13\]; dimension 1 must be a·c·d = 12"),
+        (torch.ones(2, 12), torch.ones(1, 2, 3, 4), "batch_last", r"\[2, 12\]; dimension 0 must be a·c·d = 12"),
+        (torch.ones(2, 12), torch.ones(2, 3, 4), "batch_first", r"weight has shape \[2, 3, 4\].*\(a, b, c, d\)"),
+        (torch.ones(2, 0), torch.ones(1, 2, 0, 4), "batch_first", r"weight has shape \[1, 2, 0, 4\]"),
+        (torch.ones(2, 12), torch.ones(1, 2, 3, 4).half(), "batch_first", r"x has dtype Float and weight Half"),
+        (torch.ones(2, 12).double(), torch.ones(1, 2, 3, 4).double(), "batch_first", r"dtype Double.*takes Float"),
+        (torch.ones(2, 12).int(), torch.ones(1, 2, 3, 4).int(), "batch_first", r"dtype Int"),
+    ],
+)
+def test_bad_input(x, weight, layout, message):
+    with pytest.raises(ValueError, match=message):
+        kernel(x, weight, layout)
+
+
+def test_supports_says_why_not():
+    pattern = Pattern(1, 2, 3, 4)
+    assert KERNEL.supports(Problem(pattern, 1, torch.float32, "batch_first", "cpu")) is None
+    assert "float64; the kernel takes float32" in KERNEL.supports(Problem(pattern, 1, torch.float64, "batch_first"))
+    if not build.find().cuda_architectures:
+        reason = KERNEL.supports(Problem(pattern, 1, torch.float32, "batch_first", "cuda"))
+        assert "built without CUDA" in reason
+
+
+def test_unknown_variant_is_an_error(request):
+    result = run_variant("avx3", request)
+    assert "KSMM_CPU_VARIANT is 'avx3'; choose one of baseline, avx2, avx512" in result.stderr
+
+
+def test_uses_only_pytorchs_own_openmp():
+    """A second OpenMP runtime would bring a second set of threads, which torch.set_num_threads does not know."""
+    maps = Path("/proc/self/maps")
+    if not maps.exists():
+        pytest.skip("no /proc")
+    runtimes = {line.split()[-1] for line in maps.read_text().splitlines() if "omp" in line and ".so" in line}
+    runtimes = {path for path in runtimes if Path(path).name.startswith(("libgomp", "libomp", "libiomp"))}
+    assert len(runtimes) == 1, runtimes
