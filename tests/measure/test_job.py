@@ -184,6 +184,7 @@ SCRIPT = textwrap.dedent(
 
     REGISTRY["a_fatal"] = Fatal()
     job.deadline_seconds = lambda protocol: 3.0
+    job.provenance.kernel_hash = lambda: "the same in every try"  # even while somebody edits the sources
     folder = Path(sys.argv[1])
     job.run_job(
         [Pattern(1, 2, 2, 1)], device_type="cpu", batch_size=4, dtypes=["float32"], layouts=["batch_first"],
