@@ -13,12 +13,16 @@ from ksmm.problem import Problem
 from ksmm.reference import pattern_of
 
 
+LARGEST_BLOCK = 128
+"""PyTorch's GPU routine is compiled for each block size, which at 256 in float32 takes minutes (PyTorch 2.11)."""
+
+
 @register
 class Bsr(Implementation):
     """Permute, multiply by PyTorch's BSR matrix, permute back.
 
-    The format's routines want square blocks, so each b × c block is stored as (b/s) × (c/s) blocks of size
-    s = gcd(b, c), and s = 1 is refused: such a matrix is CSR, which is `sparse`.
+    The format's routines want square blocks, so each b × c block is stored as (b/s) × (c/s) blocks of size s, the
+    largest common divisor of b and c up to LARGEST_BLOCK. s = 1 is refused: such a matrix is CSR, which is `sparse`.
     """
 
     name = "bsr"
@@ -47,8 +51,9 @@ class Bsr(Implementation):
 
 
 def block_size(pattern: Pattern) -> int:
-    """gcd(b, c): the side of the largest square blocks that tile b × c."""
-    return math.gcd(pattern.b, pattern.c)
+    """The side of the square blocks that tile b × c: the largest common divisor up to LARGEST_BLOCK."""
+    common = math.gcd(pattern.b, pattern.c)
+    return max(size for size in range(1, min(common, LARGEST_BLOCK) + 1) if common % size == 0)
 
 
 def bsr_matrix(weight: torch.Tensor) -> torch.Tensor:
