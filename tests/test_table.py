@@ -249,4 +249,4 @@ def test_importing_ksmm_needs_nothing_of_the_workflow():
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.split(".")[0] for name in run.stdout.split()}
     assert "ksmm" in loaded
-    assert not loaded & {"pandas", "jsonschema", "pynvml", "snakemake", "matplotlib", "seaborn", "papermill"}
+    assert not loaded & {"pandas", "jsonschema", "pynvml", "snakemake", "matplotlib", "papermill"}
