@@ -30,7 +30,7 @@ void emulate_simt(const Task<T>& task) {
   using R = typename Steps::Registers;
   for (int64_t tile = 0; tile < task.tiles; ++tile) {
     const Origin origin = tile_origin(task, tile, Tile::n, Tile::r, Tile::j);
-    each_thread([](R& r, int) { Steps::clear(r); });
+    each_thread([](R& r, int) { r = {}; });
     each_thread([&](R& r, int thread) { Steps::load(r, task, origin, 0, thread); });
     for (int64_t k = 0; k < task.c; k += Tile::k) {
       for (float& value : shared->x) value = NAN;
@@ -121,7 +121,7 @@ void emulate_tensor(const Task<T>& task) {
   std::vector<R> registers(Tile::threads);
   for (int64_t tile = 0; tile < task.tiles; ++tile) {
     const Origin origin = tile_origin(task, tile, Tile::n, Tile::r, Tile::j);
-    for (R& r : registers) Steps::clear(r);
+    for (R& r : registers) r = {};
     for (int64_t k = 0; k < task.c; k += Tile::k) {
       for (Bits<T>& bits : step->data) bits = to_bits<T>(NAN);
       for (int thread = 0; thread < Tile::threads; ++thread) Steps::copy(step->data, task, origin, k, thread);
@@ -223,7 +223,7 @@ double check(const Case& s, std::mt19937& random) {
 template <class T>
 int run(const char* name, double tolerance, int count, unsigned seed) {
   std::mt19937 random(seed);
-  const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 31, 40, 48, 56, 64, 65, 96, 100};
+  const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 31, 40, 48, 56, 64, 65, 96, 100, 130};
   const int64_t groups[] = {1, 1, 2, 2, 3, 4, 5, 7, 8, 12, 16, 20, 24};
   const int64_t batches[] = {0, 1, 2, 3, 7, 8, 31, 64, 77, 128, 130};
   const auto any = [&](const auto& list) { return list[random() % (sizeof list / sizeof *list)]; };

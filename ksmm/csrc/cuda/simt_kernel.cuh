@@ -39,15 +39,6 @@ struct SimtSteps {
             warp / Tile::warps_n * Tile::warp_r + lane / (Tile::threads_j * Tile::warp_n), lane % Tile::threads_j};
   }
 
-  KSMM_BOTH static void clear(Registers& registers) {
-#pragma unroll
-    for (int n = 0; n < Tile::thread_n; ++n)
-#pragma unroll
-      for (int r = 0; r < Tile::thread_r; ++r)
-#pragma unroll
-        for (int j = 0; j < Tile::thread_j; ++j) registers.sums[n][r][j] = 0;
-  }
-
   // Step 1: columns k .. k + Tile::k of X and W, from device memory to registers.
   KSMM_BOTH static void load(Registers& registers, const Task<T>& task, const Origin& origin, int64_t k, int thread) {
     const int left_k = left(task.c, k, Tile::k), left_j = left(task.d, origin.j, Tile::j);
@@ -154,8 +145,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
   // One tile a block; more only where there are more tiles than a grid has blocks.
   for (int64_t tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
     const Origin origin = tile_origin(task, tile, Tile::n, Tile::r, Tile::j);
-    typename Steps::Registers registers;
-    Steps::clear(registers);
+    typename Steps::Registers registers = {};
     for (int64_t k = -Tile::k; k < task.c; k += Tile::k) {  // multiplies one step while the next is loaded
       const bool more = k + Tile::k < task.c;
       if (more) Steps::load(registers, task, origin, k + Tile::k, opaque(thread));
