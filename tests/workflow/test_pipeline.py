@@ -26,7 +26,8 @@ def rows(path: Path) -> list[dict[str, str]]:
 @pytest.fixture
 def copied_run(finished_run, tmp_path) -> Path:
     """A copy of the finished run's working directory, that a test may spoil."""
-    return shutil.copytree(finished_run[0].parent.parent, tmp_path / "copied run")
+    # as deep as the original: the pipeline sees the repository by a relative path
+    return shutil.copytree(finished_run[0].parent.parent, tmp_path, dirs_exist_ok=True)
 
 
 def test_every_record_is_valid_and_the_journal_is_empty(finished_run):
