@@ -138,5 +138,6 @@ def test_a_bad_record_is_named_set_aside_and_measured_again(copied_run):
     assert record.name in row["reason"]
     assert (results / "time" / "rejected" / row["record"]).read_bytes() == whole[: len(whole) // 2]
     assert len(rows(results / "time.csv")) == 2 * 2 * (len(ksmm.implementations()) + 1)
-    done = run_snakemake(copied_run, target, "--dry-run")
+    done = run_snakemake(copied_run, "--dry-run")
     assert re.search(r"time_patterns +1\b", done.stdout)
+    assert re.search(r"aggregate +1\b", done.stdout)
