@@ -44,8 +44,8 @@ ksmm::Problem describe(const at::Tensor& x, const at::Tensor& weight, std::strin
                     "; the canonical weight of a pattern has shape (a, b, c, d), each at least 1");
   TORCH_CHECK_VALUE(x.dim() == 2, "ks_matmul: x has ", x.dim(), " dimensions; the operator takes a matrix, ",
                     "(B, a·c·d) in batch_first or (a·c·d, B) in batch_last: reshape x, or call ksmm.ks_matmul");
-  TORCH_CHECK_VALUE(x.scalar_type() == weight.scalar_type(), "ks_matmul: x has dtype ", x.scalar_type(),
-                    " and weight ", weight.scalar_type(), "; convert one of them with .to()");
+  TORCH_CHECK_VALUE(x.scalar_type() == weight.scalar_type(), "ks_matmul: x has dtype ", x.scalar_type(), " and weight ",
+                    weight.scalar_type(), "; convert one of them with .to()");
   TORCH_CHECK_VALUE(x.device() == weight.device(), "ks_matmul: x is on ", x.device(), " and weight on ",
                     weight.device(), "; move one of them with .to()");
   const int64_t a = weight.size(0), b = weight.size(1), c = weight.size(2), d = weight.size(3);
@@ -61,9 +61,7 @@ at::Tensor empty_output(const ksmm::Problem& problem, const at::Tensor& x) {
   return at::empty({rows, problem.batch}, x.options());
 }
 
-at::Tensor with_contiguous_rows(const at::Tensor& x) {
-  return x.size(1) == 1 || x.stride(1) == 1 ? x : x.contiguous();
-}
+at::Tensor with_contiguous_rows(const at::Tensor& x) { return x.size(1) == 1 || x.stride(1) == 1 ? x : x.contiguous(); }
 
 ksmm::Operands operands(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& y) {
   return {x.const_data_ptr(),

@@ -1,133 +1,17 @@
 // batch_first: Y[n, i, r, j] = sum over k of X[n, i, k, j] W[i, r, k, j]; lanes are consecutive (r, j).
 //
-// For given (n, i), the b·d outputs are contiguous. They are cut into vectors: vector q holds the outputs
-// q·L … q·L + L - 1 (L lanes), and output r·d + j needs X[n, i, k, j]. Vectors whose first outputs are equal mod d need
-// the same elements of X in the same lanes: they form a group, and one load of X serves all vectors of a group.
-//   d divides L    one group;               its elements: d of them, repeated
-//   L divides d    d/L groups;              L consecutive elements
-//   else           d/gcd(d, L) groups;      d < L: d elements, reordered; d > L: consecutive elements, wrapped around
-// So lanes are never wasted, whatever d, nothing is transposed, and X and Y are read and written in order.
+// batch_first_plan.h says which outputs share a vector, and which vectors share X: lanes are never wasted, whatever d,
+// nothing is transposed, and X and Y are read and written in order.
 //   weights   packed once a call, by (i, group), N vectors at a time, k-major: a panel;
-//   a task    is a block of n, some panels of one i (and, for d > L, of one group). It copies its block of X, some k at
-//             a time, into rows that lie a fixed distance apart, and multiplies.
+//   a task    is a block of n, some panels of one i (and, for d >= L, of one group). It copies its block of X, some k
+//             at a time, into rows that lie a fixed distance apart, and multiplies.
 #pragma once
 
-#include "element.h"
-#include "tile.h"
+#include "batch_first_weights.h"
 #include "work.h"
 
 namespace ksmm {
 namespace KSMM_VARIANT {
-
-// k at a time, and the distance of two k in a row of the tile of X: an operand's row and a panel of weights then fit
-// into the first-level cache together.
-template <class Spread>
-struct RowFormat {
-  static constexpr int64_t most_depth = 64;
-  static constexpr int element = lanes;
-};
-template <int period>
-struct RowFormat<Repeat<period>> {
-  static constexpr int64_t most_depth = period < 8 ? 128 : 64;
-  static constexpr int element = period;
-};
-
-struct FirstPlan {
-  Problem problem;
-  bool shared;  // all groups of an i read the same rows of the tile of X (d < L)
-  int64_t groups, group_step;  // a group's vectors start group_step = groups·L outputs apart
-  int width, rows;  // N and M of the tiles
-  int64_t panels;  // of each group
-  int64_t sets, set_panels;  // a set: the panels that share rows of X
-  int64_t panel_block, panel_blocks;  // panels in a task, tasks over a set
-  int64_t batch_block, batch_blocks;
-  int64_t depth;
-  Indices orders[lanes];  // for Reorder, by group
-
-  FirstPlan(const Problem& p, int64_t most_depth) : problem(p) {
-    groups = p.d / common_divisor(p.d, lanes);
-    group_step = groups * lanes;
-    shared = p.d < lanes;
-    const int64_t vectors = divide_up(p.b * p.d, group_step);
-    width = choose_width(vectors);
-    rows = tile_rows(width);
-    panels = divide_up(vectors, width);
-    sets = shared ? p.a : p.a * groups;
-    set_panels = shared ? groups * panels : panels;
-    depth = divide_up(p.c, divide_up(p.c, most_depth));
-    panel_block = smaller(set_panels, larger(1, 65536 / (depth * width * lanes)));  // 256 KiB of weights
-    panel_blocks = divide_up(set_panels, panel_block);
-    panel_block = divide_up(set_panels, panel_blocks);
-    batch_block = 8 * rows;
-    batch_blocks = divide_up(p.batch, batch_block);
-    for (int64_t group = 0; shared && group < groups; ++group) {
-      for (int lane = 0; lane < lanes; ++lane) orders[group][lane] = int32_t((group * lanes + lane) % p.d);
-    }
-  }
-
-  static int64_t common_divisor(int64_t one, int64_t other) {
-    return other == 0 ? one : common_divisor(other, one % other);
-  }
-
-  int64_t tasks() const { return batch_blocks * sets * panel_blocks; }
-  int64_t panel_floats() const { return problem.c * width * lanes; }
-  int64_t outputs() const { return problem.b * problem.d; }  // of one (n, i)
-  int64_t group_of(int64_t set, int64_t panel) const { return shared ? panel / panels : set % groups; }
-  int64_t set_i(int64_t set) const { return shared ? set : set / groups; }
-  // The first output of the first vector of a panel.
-  int64_t first_output(int64_t set, int64_t panel) const {
-    return group_of(set, panel) * lanes + panel % panels * width * group_step;
-  }
-};
-
-// Weights of one panel: packed[((set·set_panels + panel)·c + k)·N·L + v·L + lane], zeros past the last output.
-template <class Element>
-struct FirstWeights {
-  using Stored = typename Element::Stored;
-  const FirstPlan& plan;
-  const Operands& operands;
-  float* packed;
-
-  void work(Tasks& tasks) const {
-    for (int64_t first, last; tasks.take(first, last);) {
-      for (int64_t task = first; task < last; ++task) pack(task);
-    }
-  }
-
-  void pack(int64_t task) const {
-    const int64_t set = task / plan.set_panels, panel = task % plan.set_panels;
-    const Stored* from = static_cast<const Stored*>(operands.weight) + plan.set_i(set) * operands.weight_strides[0];
-    for (int v = 0; v < plan.width; ++v) {
-      const int64_t output = plan.first_output(set, panel) + v * plan.group_step;
-      pack_vector(from, output, packed + task * plan.panel_floats() + v * lanes);
-    }
-  }
-
-  void pack_vector(const Stored* from, int64_t output, float* to) const {
-    const Problem& p = plan.problem;
-    const int64_t* strides = operands.weight_strides;
-    const int64_t step = plan.width * lanes, r = output / p.d, j = output % p.d;
-    const int64_t count = larger(0, smaller(lanes, plan.outputs() - output));
-    const bool one_row = j + lanes <= p.d;
-    if (count == lanes && strides[3] == 1 && (one_row || strides[1] == p.d)) {  // consecutive in memory
-      from += r * strides[1] + j;
-      for (int64_t k = 0; k < p.c; ++k) store(to + k * step, Element::load(from + k * strides[2]));
-      return;
-    }
-    int64_t offsets[lanes];
-    for (int64_t lane = 0; lane < count; ++lane) {
-      offsets[lane] = (output + lane) / p.d * strides[1] + (output + lane) % p.d * strides[3];
-    }
-    for (int64_t first = 0; first < p.c; first += 16) {  // a cache line of 16 k is read at once
-      const int64_t last = smaller(first + 16, p.c);
-      for (int64_t lane = 0; lane < lanes; ++lane) {
-        for (int64_t k = first; k < last; ++k) {
-          to[k * step + lane] = lane < count ? read<Element>(from + offsets[lane] + k * strides[2]) : 0.0f;
-        }
-      }
-    }
-  }
-};
 
 template <class Element, class Spread, int N>
 struct FirstTasks {
@@ -150,7 +34,8 @@ struct FirstTasks {
     const int64_t sums = plan.depth < plan.problem.c ? plan.batch_block / M * plan.panel_block : 1;
     const Buffer buffer(rows_floats + sums * tile_floats);
     for (int64_t first, last; tasks.take(first, last);) {
-      for (int64_t task = first; task < last; ++task) multiply(block_of(task), buffer.get(), buffer.get() + rows_floats);
+      for (int64_t task = first; task < last; ++task)
+        multiply(block_of(task), buffer.get(), buffer.get() + rows_floats);
     }
   }
 
@@ -158,8 +43,9 @@ struct FirstTasks {
     const int64_t part = task % plan.panel_blocks, set = task / plan.panel_blocks % plan.sets;
     const int64_t n = task / plan.panel_blocks / plan.sets * plan.batch_block;
     const int64_t first = part * plan.panel_block;
-    return {set, plan.set_i(set), first, smaller(first + plan.panel_block, plan.set_panels),
-            n,   smaller(plan.batch_block, plan.problem.batch - n)};
+    return {set,   plan.set_i(set),
+            first, smaller(first + plan.panel_block, plan.set_panels),
+            n,     smaller(plan.batch_block, plan.problem.batch - n)};
   }
 
   void multiply(const Block& block, float* rows, float* sums) const {
@@ -230,8 +116,8 @@ struct FirstTasks {
     TileTarget target{k > 0 ? tile : nullptr, tile, N * lanes, lanes};
     bool direct = false;
     if constexpr (std::is_same<Element, Float32>::value) {
-      direct = is_last && count == compiled_rows<N>(count) &&
-               output + (N - 1) * plan.group_step + lanes <= plan.outputs();
+      direct =
+          is_last && count == compiled_rows<N>(count) && output + (N - 1) * plan.group_step + lanes <= plan.outputs();
       if (direct) target = {target.start, y, p.a * plan.outputs(), plan.group_step};
     }
     const float* vectors = weights + (block.set * plan.set_panels + panel) * plan.panel_floats() + k * N * lanes;

@@ -19,10 +19,10 @@ struct LastPlan {
   static constexpr int64_t most_depth = 128;
 
   Problem problem;
-  int width, rows;  // N and M of the tiles
-  int64_t row_panels, row_block, row_blocks;  // panels of M rows in all, in a task, tasks over them
+  int width, rows;                                  // N and M of the tiles
+  int64_t row_panels, row_block, row_blocks;        // panels of M rows in all, in a task, tasks over them
   int64_t batch_panels, batch_block, batch_blocks;  // the same of N vectors over n
-  int64_t depth;  // k at a time
+  int64_t depth;                                    // k at a time
 
   explicit LastPlan(const Problem& p) : problem(p) {
     const int64_t vectors = divide_up(p.batch, lanes);
@@ -102,7 +102,8 @@ struct LastTasks {
     const int64_t row_block = task % plan.row_blocks;
     const int64_t batch_block = task / plan.row_blocks % plan.batch_blocks;
     const int64_t ij = task / plan.row_blocks / plan.batch_blocks;
-    const int64_t first_row = row_block * plan.row_block, last_row = smaller(first_row + plan.row_block, plan.row_panels);
+    const int64_t first_row = row_block * plan.row_block,
+                  last_row = smaller(first_row + plan.row_block, plan.row_panels);
     const int64_t first = batch_block * plan.batch_block, last = smaller(first + plan.batch_block, plan.batch_panels);
     const int64_t c = plan.problem.c;
     for (int64_t k = 0; k < c; k += plan.depth) {
@@ -111,7 +112,8 @@ struct LastTasks {
       for (int64_t panel = first; panel < last; ++panel) {
         const float* block = inputs + (panel - first) * depth * N * lanes;
         for (int64_t row = first_row; row < last_row; ++row) {
-          float* tile = plan.depth < c ? sums + ((panel - first) * plan.row_block + row - first_row) * tile_floats : sums;
+          float* tile =
+              plan.depth < c ? sums + ((panel - first) * plan.row_block + row - first_row) * tile_floats : sums;
           multiply_panels(ij, panel, row, k, depth, block, tile);
         }
       }

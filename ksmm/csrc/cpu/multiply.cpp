@@ -49,7 +49,8 @@ Multiply choose() {
       throw std::invalid_argument("KSMM_CPU_VARIANT is '" + wanted + "', which this machine cannot run; unset it");
     }
   }
-  throw std::invalid_argument("KSMM_CPU_VARIANT is '" + wanted + "'; choose one of baseline, avx2, avx512, or unset it");
+  throw std::invalid_argument("KSMM_CPU_VARIANT is '" + wanted +
+                              "'; choose one of baseline, avx2, avx512, or unset it");
 }
 
 }  // namespace

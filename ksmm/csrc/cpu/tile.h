@@ -4,8 +4,8 @@
 //
 // Each vector that is loaded is used M times and each row element N times, so that with M + N loads for M·N
 // multiply-adds the multiply-add units are the limit, not the loads. M·N sums, N vectors and one row element fill the
-// register file. The lines of Y that the tile goes to are fetched while it is computed. Rows lie `row_step` apart and their elements `depth_step`, both known to the compiler; vectors are
-// read one after the other.
+// register file. The lines of Y that the tile goes to are fetched while it is computed. Rows lie `row_step` apart and
+// their elements `depth_step`, both known to the compiler; vectors are read one after the other.
 #pragma once
 
 #include <type_traits>

@@ -1,0 +1,82 @@
+// batch_first: Y[n, i, r, j] = sum over k of X[n, i, k, j] W[i, r, k, j]; lanes are consecutive (r, j).
+//
+// For given (n, i), the b·d outputs are contiguous. They are cut into vectors: vector q holds the outputs
+// q·L … q·L + L - 1 (L lanes), and output r·d + j needs X[n, i, k, j]. Vectors whose first outputs are equal mod d need
+// the same elements of X in the same lanes: they form a group, and one load of X serves all vectors of a group.
+//   d divides L    one group;               its elements: d of them, repeated
+//   L divides d    d/L groups;              L consecutive elements
+//   else           d/gcd(d, L) groups;      d < L: d elements, reordered; d > L: consecutive elements, wrapped around
+// So lanes are never wasted, whatever d, nothing is transposed, and X and Y are read and written in order.
+// This file holds these numbers; batch_first_weights.h packs the weights accordingly, batch_first.h multiplies.
+#pragma once
+
+#include "element.h"
+#include "tile.h"
+#include "work.h"
+
+namespace ksmm {
+namespace KSMM_VARIANT {
+
+// k at a time, and the distance of two k in a row of the tile of X: an operand's row and a panel of weights then fit
+// into the first-level cache together.
+template <class Spread>
+struct RowFormat {
+  static constexpr int64_t most_depth = 64;
+  static constexpr int element = lanes;
+};
+template <int period>
+struct RowFormat<Repeat<period>> {
+  static constexpr int64_t most_depth = period < 8 ? 128 : 64;
+  static constexpr int element = period;
+};
+
+struct FirstPlan {
+  Problem problem;
+  bool shared;                        // all groups of an i read the same rows of the tile of X (d < L)
+  int64_t groups, group_step;         // a group's vectors start group_step = groups·L outputs apart
+  int width, rows;                    // N and M of the tiles
+  int64_t panels;                     // of each group
+  int64_t sets, set_panels;           // a set: the panels that share rows of X
+  int64_t panel_block, panel_blocks;  // panels in a task, tasks over a set
+  int64_t batch_block, batch_blocks;
+  int64_t depth;
+  Indices orders[lanes];  // for Reorder, by group
+
+  FirstPlan(const Problem& p, int64_t most_depth) : problem(p) {
+    groups = p.d / common_divisor(p.d, lanes);
+    group_step = groups * lanes;
+    shared = p.d < lanes;
+    const int64_t vectors = divide_up(p.b * p.d, group_step);
+    width = choose_width(vectors);
+    rows = tile_rows(width);
+    panels = divide_up(vectors, width);
+    sets = shared ? p.a : p.a * groups;
+    set_panels = shared ? groups * panels : panels;
+    depth = divide_up(p.c, divide_up(p.c, most_depth));
+    panel_block = smaller(set_panels, larger(1, 65536 / (depth * width * lanes)));  // 256 KiB of weights
+    panel_blocks = divide_up(set_panels, panel_block);
+    panel_block = divide_up(set_panels, panel_blocks);
+    batch_block = 8 * rows;
+    batch_blocks = divide_up(p.batch, batch_block);
+    for (int64_t group = 0; shared && group < groups; ++group) {
+      for (int lane = 0; lane < lanes; ++lane) orders[group][lane] = int32_t((group * lanes + lane) % p.d);
+    }
+  }
+
+  static int64_t common_divisor(int64_t one, int64_t other) {
+    return other == 0 ? one : common_divisor(other, one % other);
+  }
+
+  int64_t tasks() const { return batch_blocks * sets * panel_blocks; }
+  int64_t panel_floats() const { return problem.c * width * lanes; }
+  int64_t outputs() const { return problem.b * problem.d; }  // of one (n, i)
+  int64_t group_of(int64_t set, int64_t panel) const { return shared ? panel / panels : set % groups; }
+  int64_t set_i(int64_t set) const { return shared ? set : set / groups; }
+  // The first output of the first vector of a panel.
+  int64_t first_output(int64_t set, int64_t panel) const {
+    return group_of(set, panel) * lanes + panel % panels * width * group_step;
+  }
+};
+
+}  // namespace KSMM_VARIANT
+}  // namespace ksmm

@@ -1,0 +1,63 @@
+// batch_first: the weights of a panel (N vectors of one group) in the order in which the multiplication reads them.
+//
+// Where a vector's weights are consecutive in memory they are copied as vectors; the order in which
+// ksmm/implementations/kernel.py stores weights makes that the rule. Any other strides cost one load an element.
+#pragma once
+
+#include "batch_first_plan.h"
+#include "work.h"
+
+namespace ksmm {
+namespace KSMM_VARIANT {
+
+// Weights of one panel: packed[((set·set_panels + panel)·c + k)·N·L + v·L + lane], zeros past the last output.
+template <class Element>
+struct FirstWeights {
+  using Stored = typename Element::Stored;
+  const FirstPlan& plan;
+  const Operands& operands;
+  float* packed;
+
+  void work(Tasks& tasks) const {
+    for (int64_t first, last; tasks.take(first, last);) {
+      for (int64_t task = first; task < last; ++task) pack(task);
+    }
+  }
+
+  void pack(int64_t task) const {
+    const int64_t set = task / plan.set_panels, panel = task % plan.set_panels;
+    const Stored* from = static_cast<const Stored*>(operands.weight) + plan.set_i(set) * operands.weight_strides[0];
+    for (int v = 0; v < plan.width; ++v) {
+      const int64_t output = plan.first_output(set, panel) + v * plan.group_step;
+      pack_vector(from, output, packed + task * plan.panel_floats() + v * lanes);
+    }
+  }
+
+  void pack_vector(const Stored* from, int64_t output, float* to) const {
+    const Problem& p = plan.problem;
+    const int64_t* strides = operands.weight_strides;
+    const int64_t step = plan.width * lanes, r = output / p.d, j = output % p.d;
+    const int64_t count = larger(0, smaller(lanes, plan.outputs() - output));
+    const bool one_row = j + lanes <= p.d;
+    if (count == lanes && strides[3] == 1 && (one_row || strides[1] == p.d)) {  // consecutive in memory
+      from += r * strides[1] + j;
+      for (int64_t k = 0; k < p.c; ++k) store(to + k * step, Element::load(from + k * strides[2]));
+      return;
+    }
+    int64_t offsets[lanes];
+    for (int64_t lane = 0; lane < count; ++lane) {
+      offsets[lane] = (output + lane) / p.d * strides[1] + (output + lane) % p.d * strides[3];
+    }
+    for (int64_t first = 0; first < p.c; first += 16) {  // a cache line of 16 k is read at once
+      const int64_t last = smaller(first + 16, p.c);
+      for (int64_t lane = 0; lane < lanes; ++lane) {
+        for (int64_t k = first; k < last; ++k) {
+          to[k * step + lane] = lane < count ? read<Element>(from + offsets[lane] + k * strides[2]) : 0.0f;
+        }
+      }
+    }
+  }
+};
+
+}  // namespace KSMM_VARIANT
+}  // namespace ksmm
