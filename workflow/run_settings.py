@@ -55,7 +55,7 @@ def run_settings(config: dict) -> RunSettings:
     check_config(config)
     figures = _chosen("figures", config["figures"], _stems("figures/fig*.py") + _stems("figures/table*.py"))
     notebooks = _chosen("notebooks", config["notebooks"], _stems("notebooks/*.ipynb"))
-    measurements = ROOT / config["measurements"]
+    measurements = Path(os.path.relpath(ROOT / config["measurements"]))
     device, device_type = resolve_device(config["device"], measurements)
     results = Path(config["results"]) / device
     check_writable(results)
@@ -76,9 +76,10 @@ def use_own_python() -> None:
 
 def library_lost(record: Path) -> bool:
     """Whether the record of a build names a kernel library that is not there any more."""
-    if not record.exists():
+    try:
+        library = json.loads(record.read_text(encoding="utf-8")).get("library")
+    except (OSError, ValueError):
         return False
-    library = json.loads(record.read_text(encoding="utf-8")).get("library")
     return library is not None and not Path(library).exists()
 
 

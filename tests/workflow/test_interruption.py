@@ -15,9 +15,9 @@ from tests.workflow.conftest import run_snakemake, snakemake_command
 pytestmark = pytest.mark.workflow
 
 JOB = "1x48x48x1-to-1x64x16x2"
-# slow enough to be killed in the middle: 32 measurements of up to 0.4 s
+# slow enough to be killed in the middle: 32 measurements of up to 0.3 s
 PROTOCOL = {"min_samples": 10, "max_samples": 1000, "runs_per_sample": 10, "target_relative_iqr": 1e-4}
-SLOW = {"protocol": {**PROTOCOL, "max_seconds": 0.4}}
+SLOW = {"protocol": {**PROTOCOL, "max_seconds": 0.3}}
 
 
 def measured(journal: Path) -> set[str]:
