@@ -12,7 +12,6 @@ from ksmm.patterns import Pattern
 from ksmm.problem import Problem
 from ksmm.reference import pattern_of
 
-
 LARGEST_BLOCK = 128
 """PyTorch's GPU routine is compiled for each block size, which at 256 in float32 takes minutes (PyTorch 2.11)."""
 
