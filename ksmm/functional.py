@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 
+from ksmm.gradients import fake_product, gradients_with, save_operands
 from ksmm.implementations import PREFERENCE, Packed, get_implementation
 from ksmm.patterns import Pattern
 from ksmm.problem import Problem, check_layout, dtype_name
@@ -105,57 +105,14 @@ def restore_batch(y: torch.Tensor, x: torch.Tensor, layout: str) -> torch.Tensor
     return y.reshape(y.shape[0], *x.shape[1:])
 
 
-def weight_gradient(
-    x: torch.Tensor, y_gradient: torch.Tensor, layout: str, weight_shape: tuple[int, int, int, int]
-) -> torch.Tensor:
-    """Σ_n ∂Y[n, i, r, j] X[n, i, k, j], as batched matrix products.
-
-    Args:
-        x: shape (B, a·c·d) or (a·c·d, B).
-        y_gradient: shape (B, a·b·d) or (a·b·d, B).
-        layout: of x and y_gradient.
-        weight_shape: (a, b, c, d).
-
-    Returns:
-        Shape (a, b, c, d).
-    """
-    a, b, c, d = weight_shape
-    if layout == "batch_first":
-        batch = x.shape[0]
-        return torch.einsum("nirj,nikj->irkj", y_gradient.reshape(batch, a, b, d), x.reshape(batch, a, c, d))
-    batch = x.shape[1]
-    return torch.einsum("irjn,ikjn->irkj", y_gradient.reshape(a, b, d, batch), x.reshape(a, c, d, batch))
-
-
 @torch.library.custom_op("ksmm::opaque_matmul", mutates_args=())
 def _opaque_matmul(x: torch.Tensor, weight: torch.Tensor, layout: str, implementation: str) -> torch.Tensor:
     """A product that autograd and torch.compile cannot trace (or need not: an empty batch), as one operator."""
     return _multiply(implementation, x, weight, layout)
 
 
-@_opaque_matmul.register_fake
-def _(x: torch.Tensor, weight: torch.Tensor, layout: str, implementation: str) -> torch.Tensor:
-    a, b, _, d = weight.shape
-    rows = a * b * d
-    return x.new_empty((x.shape[0], rows) if layout == "batch_first" else (rows, x.shape[1]))
-
-
-def _save_operands(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
-    x, weight, ctx.layout, ctx.implementation = inputs
-    ctx.save_for_backward(x, weight)
-
-
-def _gradients(ctx: Any, y_gradient: torch.Tensor) -> tuple:
-    x, weight = ctx.saved_tensors
-    of_x = of_weight = None
-    if ctx.needs_input_grad[0]:  # Kᵀ is the factor with b and c exchanged.
-        of_x = ks_matmul(y_gradient, weight.transpose(1, 2), ctx.layout, ctx.implementation)
-    if ctx.needs_input_grad[1]:
-        of_weight = weight_gradient(x, y_gradient, ctx.layout, tuple(weight.shape))
-    return of_x, of_weight, None, None
-
-
-_opaque_matmul.register_autograd(_gradients, setup_context=_save_operands)
+_opaque_matmul.register_fake(fake_product)
+_opaque_matmul.register_autograd(gradients_with(ks_matmul), setup_context=save_operands)
 
 
 def _multiply(name: str, x: torch.Tensor, weight: torch.Tensor, layout: str) -> torch.Tensor:

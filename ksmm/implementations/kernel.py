@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import torch
 
 from ksmm import build
-from ksmm.implementations.base import Implementation, Packed, register
+from ksmm.gradients import fake_product, gradients_with, save_operands
+from ksmm.implementations.base import REGISTRY, Implementation, Packed, register
 from ksmm.problem import DTYPES, Problem, dtype_name
 from ksmm.reference import pattern_of
 
@@ -58,8 +58,8 @@ def load() -> tuple[build.Manifest | None, str | None]:
         torch.ops.load_library(manifest.library)
     except OSError as error:
         return None, f"the kernel library could not be loaded: {error}; remove {manifest.library} and build it again"
-    torch.library.register_fake("ksmm::ks_matmul", _fake)
-    torch.library.register_autograd("ksmm::ks_matmul", _gradients, setup_context=_save_operands)
+    torch.library.register_fake("ksmm::ks_matmul", fake_product)
+    torch.library.register_autograd("ksmm::ks_matmul", gradients_with(_multiply), setup_context=save_operands)
     return manifest, None
 
 
@@ -80,24 +80,7 @@ def _without_cuda(manifest: build.Manifest) -> str | None:
     )
 
 
-def _fake(x: torch.Tensor, weight: torch.Tensor, layout: str) -> torch.Tensor:
-    a, b, _, d = weight.shape
-    rows = a * b * d
-    return x.new_empty((x.shape[0], rows) if layout == "batch_first" else (rows, x.shape[1]))
-
-
-def _save_operands(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
-    x, weight, ctx.layout = inputs
-    ctx.save_for_backward(x, weight)
-
-
-def _gradients(ctx: Any, y_gradient: torch.Tensor) -> tuple:
-    from ksmm.functional import weight_gradient  # which imports the implementations
-
-    x, weight = ctx.saved_tensors
-    of_x = of_weight = None
-    if ctx.needs_input_grad[0]:  # Kᵀ is the factor with b and c exchanged.
-        of_x = torch.ops.ksmm.ks_matmul(y_gradient, weight.transpose(1, 2), ctx.layout)
-    if ctx.needs_input_grad[1]:
-        of_weight = weight_gradient(x, y_gradient, ctx.layout, tuple(weight.shape))
-    return of_x, of_weight, None
+def _multiply(x: torch.Tensor, weight: torch.Tensor, layout: str) -> torch.Tensor:
+    """The product by weights that are in the order of some other factor, or layout."""
+    kernel = REGISTRY["kernel"]
+    return kernel.matmul(kernel.pack(weight, layout), x)

@@ -1,0 +1,63 @@
+"""What the operators x, weight, layout, … -> y have in common: the fake product and the gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+def weight_gradient(
+    x: torch.Tensor, y_gradient: torch.Tensor, layout: str, weight_shape: tuple[int, int, int, int]
+) -> torch.Tensor:
+    """Σ_n ∂Y[n, i, r, j] X[n, i, k, j], as batched matrix products.
+
+    Args:
+        x: shape (B, a·c·d) or (a·c·d, B).
+        y_gradient: shape (B, a·b·d) or (a·b·d, B).
+        layout: of x and y_gradient.
+        weight_shape: (a, b, c, d).
+
+    Returns:
+        Shape (a, b, c, d).
+    """
+    a, b, c, d = weight_shape
+    if layout == "batch_first":
+        batch = x.shape[0]
+        return torch.einsum("nirj,nikj->irkj", y_gradient.reshape(batch, a, b, d), x.reshape(batch, a, c, d))
+    batch = x.shape[1]
+    return torch.einsum("irjn,ikjn->irkj", y_gradient.reshape(a, b, d, batch), x.reshape(a, c, d, batch))
+
+
+def fake_product(x: torch.Tensor, weight: torch.Tensor, layout: str, *_: str) -> torch.Tensor:
+    """An empty Y of the right shape, dtype and device; what torch.compile traces instead of the operator."""
+    a, b, _c, d = weight.shape
+    rows = a * b * d
+    return x.new_empty((x.shape[0], rows) if layout == "batch_first" else (rows, x.shape[1]))
+
+
+def save_operands(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
+    """The operator's setup_context: x, weight and its other arguments, the layout first."""
+    x, weight, *ctx.rest = inputs
+    ctx.save_for_backward(x, weight)
+
+
+def gradients_with(multiply: Callable[..., torch.Tensor]) -> Callable[..., tuple]:
+    """The operator's backward, in differentiable steps.
+
+    Args:
+        multiply: the product that the input gradient takes, called with the operator's arguments: Kᵀ is the factor
+            with b and c exchanged.
+    """
+
+    def gradients(ctx: Any, y_gradient: torch.Tensor) -> tuple:
+        x, weight = ctx.saved_tensors
+        of_x = of_weight = None
+        if ctx.needs_input_grad[0]:
+            of_x = multiply(y_gradient, weight.transpose(1, 2), *ctx.rest)
+        if ctx.needs_input_grad[1]:
+            of_weight = weight_gradient(x, y_gradient, ctx.rest[0], tuple(weight.shape))
+        return of_x, of_weight, *(None for _ in ctx.rest)
+
+    return gradients
