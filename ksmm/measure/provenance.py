@@ -76,6 +76,7 @@ def kernel_manifest() -> dict[str, object] | None:
 
 def _without_folders(flags: str) -> str:
     """Compiler flags without the folders of the machine that they were used on."""
+    flags = re.sub(r"-ccbin \S+", "", flags)
     return " ".join(flag for flag in flags.split() if not re.match(r"-(isystem|I|L|Wl,-rpath)", flag))
 
 

@@ -39,7 +39,7 @@ def test_an_unknown_device():
 
 
 def test_the_facts_name_no_host_and_no_folder(monkeypatch):
-    flags = "-O3 -isystem/home/somebody/torch -I/home/somebody -L/home/somebody -std=c++20"
+    flags = "-O3 -isystem/home/somebody/torch -I/home/somebody -L/home/somebody -ccbin /home/somebody/g++ -std=c++20"
     manifest = build.Manifest(
         key="k",
         library="/home/somebody/k.so",
