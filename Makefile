@@ -42,9 +42,9 @@ format: $(INSTALLED)
 	$(BIN)/clang-format -i $(CPP_SOURCES)
 	$(if $(NOTEBOOKS),$(BIN)/nbstripout $(NOTEBOOKS))
 
-# Results stay: they may be hours of measuring.
+# Results stay, which may be hours of measuring, and so does the kernel that they were measured with.
 clean:
-	rm -rf .venv ksmm/_build *.egg-info .pytest_cache .ruff_cache
+	rm -rf .venv *.egg-info .pytest_cache .ruff_cache
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 11) else "$(PYTHON) is Python %d.%d; \

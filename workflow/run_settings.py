@@ -20,7 +20,7 @@ class RunSettings:
     """A run: which device, where its records are read and its results written, which jobs time which patterns.
 
     `jobs` maps the name of a timing job to its patterns as "a,b,c,d"; it is None where published records are drawn.
-    `kernel_sources` is the hash of the kernel's sources, with which measurements go out of date.
+    `kernel_sources` is the hash of the kernel's sources and flags.
     """
 
     device: str
@@ -63,10 +63,12 @@ def run_settings(config: dict) -> RunSettings:
         return RunSettings(device, device_type, results, measurements / device, None, [], "", figures, notebooks)
     from ksmm.build import source_hash
 
+    kernel_sources = source_hash()
+    check_library(results / "build.json", kernel_sources)
     implementations = chosen_implementations(config["implementations"])
     patterns = chosen_patterns(config[device_type]["patterns"], f"{device_type}.patterns")
     jobs = timing_jobs(patterns, config["patterns_per_job"])
-    return RunSettings(device, device_type, results, results, jobs, implementations, source_hash(), figures, notebooks)
+    return RunSettings(device, device_type, results, results, jobs, implementations, kernel_sources, figures, notebooks)
 
 
 def use_own_python() -> None:
@@ -74,13 +76,25 @@ def use_own_python() -> None:
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
 
 
-def library_lost(record: Path) -> bool:
-    """Whether the record of a build names a kernel library that is not there any more."""
-    try:
-        library = json.loads(record.read_text(encoding="utf-8")).get("library")
-    except (OSError, ValueError):
-        return False
-    return library is not None and not Path(library).exists()
+def check_library(record: Path, kernel_sources: str) -> None:
+    """Checks that the library that the record of a build tells of is still there, if it was made of these sources.
+
+    Building it again by the pipeline would measure everything again, too.
+
+    Raises:
+        ConfigError: it is gone, or was built with another PyTorch.
+    """
+    from ksmm.build import find, reason_missing
+
+    if not record.exists():
+        return
+    content = json.loads(record.read_text(encoding="utf-8"))
+    built = content.get("library") is not None and content.get("source_hash") == kernel_sources
+    if built and find() is None:
+        raise ConfigError(
+            f"{record} says that the kernel library is built, but {reason_missing()}; "
+            f"that keeps what was measured. To measure everything again instead, remove {record}"
+        )
 
 
 def published_devices(measurements: Path) -> list[str]:

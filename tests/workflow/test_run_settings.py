@@ -1,6 +1,7 @@
 """What a run does, worked out from its config: device, folders, patterns, jobs."""
 
 import itertools
+import json
 
 import pytest
 
@@ -72,6 +73,18 @@ def test_every_preset_gives_jobs_that_cover_its_patterns_once(name):
     assert settings.implementations == list(ksmm.implementations())
     if name == "paper":
         assert len(patterns) == 627
+
+
+def test_a_library_that_is_gone_is_an_error_that_keeps_what_was_measured(monkeypatch, tmp_path):
+    record = tmp_path / "build.json"
+    monkeypatch.setattr("ksmm.build.find", lambda sources=None: None)
+    run_settings.check_library(record, "0123")
+    for content in ({"library": None, "source_hash": "0123"}, {"library": "/gone", "source_hash": "4567"}):
+        record.write_text(json.dumps(content))
+        run_settings.check_library(record, "0123")
+    record.write_text(json.dumps({"library": "/gone", "source_hash": "0123"}))
+    with pytest.raises(ConfigError, match=r"build\.json says.*is built, but.*not.*built"):
+        run_settings.check_library(record, "0123")
 
 
 def test_limits_are_kept_and_refused_where_they_leave_nothing():

@@ -1,9 +1,8 @@
-# The kernel library, compiled once. Without a compiler the record says so, and `kernel` is recorded as skipped.
+# The kernel library, compiled once for its sources; when they change, everything is measured again.
+# Without a compiler the record says so, and `kernel` is recorded as skipped.
 
 
 rule build_kernel:
-    input:
-        sources=[*ROOT.glob("ksmm/csrc/**/*.*"), ROOT / "ksmm/build.py"],
     output:
         record=RESULTS / "build.json",
     log:
@@ -12,8 +11,8 @@ rule build_kernel:
     resources:
         mem_mb=4000,
     params:
-        # a library that was removed since is built again
-        library_lost=library_lost(RESULTS / "build.json"),
+        # instead of the files, which may be moved and touched
+        source_hash=run.kernel_sources,
     message:
         "Building the kernel library"
     shell:

@@ -1,9 +1,9 @@
 # Measuring: one job at a time on a CPU (it takes every core), one per GPU otherwise.
-# The scripts are no inputs: editing one must not make days of measurements out of date.
+# Neither an edited script nor a longer list of jobs may make days of measurements out of date. So scripts are no inputs,
+# and these two parameters are functions of `threads`, which Snakemake does not count as a reason to run again.
 
 MEASURED = config.get(run.device_type, {})
 TIMING_THREADS = 1 if run.device_type == "cuda" else workflow.cores
-JOB_COUNT = len(run.jobs or [])
 TIMING_GPUS = 1 if run.device_type == "cuda" else 0
 
 
@@ -17,19 +17,19 @@ rule measure_ceilings:
         gpu=TIMING_GPUS,
         mem_mb=4000,
     params:
+        script=lambda wildcards, threads: ROOT / "workflow/scripts/measure_ceilings.py",
         device_type=run.device_type,
         dtypes=MEASURED.get("dtypes", []),
     message:
-        "Measuring copy bandwidth and matrix product rate of {run.device}"
+        f"Measuring copy bandwidth and matrix product rate of {run.device}"
     shell:
-        "python {ROOT:q}/workflow/scripts/measure_ceilings.py --device-type {params.device_type} --dtypes {params.dtypes}"
+        "python {params.script:q} --device-type {params.device_type} --dtypes {params.dtypes}"
         " --record {output.record:q} > {log:q} 2>&1"
 
 
 rule time_patterns:
     input:
-        # what goes out of date with the kernel is said by the hash of its sources below, not by when it was built
-        kernel=ancient(RESULTS / "build.json"),
+        kernel=RESULTS / "build.json",
     output:
         record=RESULTS / "time/records/{job}.json",
     log:
@@ -41,22 +41,23 @@ rule time_patterns:
         gpu=TIMING_GPUS,
         mem_mb=8000,
     params:
+        script=lambda wildcards, threads: ROOT / "workflow/scripts/time_patterns.py",
+        jobs=lambda wildcards, threads: len(run.jobs),
         patterns=lambda wildcards: run.jobs[wildcards.job],
         device_type=run.device_type,
         batch_size=MEASURED.get("batch_size"),
         dtypes=MEASURED.get("dtypes", []),
         layouts=config["layouts"],
         implementations=run.implementations,
-        kernel_sources=run.kernel_sources,
         protocol=json.dumps(config["protocol"]),
         journal=RESULTS / "time/journal",
     message:
         "Timing {wildcards.job}"
     shell:
-        "python {ROOT:q}/workflow/scripts/time_patterns.py --patterns {params.patterns} --device-type {params.device_type}"
+        "python {params.script:q} --patterns {params.patterns} --device-type {params.device_type}"
         " --batch-size {params.batch_size} --dtypes {params.dtypes} --layouts {params.layouts}"
         " --implementations {params.implementations} --protocol {params.protocol:q}"
-        " --record {output.record:q} --journal {params.journal:q} --jobs {JOB_COUNT} --log {log:q}"
+        " --record {output.record:q} --journal {params.journal:q} --jobs {params.jobs} --log {log:q}"
 
 
 rule aggregate:
