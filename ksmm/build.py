@@ -28,13 +28,14 @@ from pathlib import Path
 
 import torch
 
-from ksmm import ninja_file
-from ksmm.toolchain import COMMON_FLAGS, CUDA_FLAGS, VARIANT_FLAGS, BuildError, Toolchain, find_toolchain, missing_tools
+from ksmm import ninja_file, toolchain
+from ksmm.toolchain import BuildError, Toolchain, find_toolchain, missing_tools
 
 SOURCES = Path(__file__).parent / "csrc"
 COMMAND = "python -m ksmm build"
 LIBRARY_NAME = "ksmm_kernel.so"
 _SUFFIXES = {".cpp", ".h"} | (set() if torch.version.cuda is None else {".cu", ".cuh"})
+_FLAGS = (Path(toolchain.__file__), Path(ninja_file.__file__))  # compilers and linkers are told what these say
 
 log = logging.getLogger(__name__)
 
@@ -69,11 +70,11 @@ class Manifest:
 
 
 def source_hash(sources: Path | None = None) -> str:
-    """16 hexadecimal digits that change with any source file (its path or its content) and with the flags.
+    """16 hexadecimal digits that change with any source file (its path or its content) and with what sets the flags.
 
     CUDA sources count where PyTorch is built with CUDA.
     """
-    digest = hashlib.sha256(repr((COMMON_FLAGS, VARIANT_FLAGS, CUDA_FLAGS)).encode())
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in _FLAGS))
     root = sources or SOURCES
     for path in sorted(path for path in root.rglob("*") if path.suffix in _SUFFIXES):
         content = path.read_bytes()
@@ -150,7 +151,7 @@ def build(sources: Path | None = None) -> Manifest:
             source_hash=hashed,
             flags={path.relative_to(root).as_posix(): " ".join(flags) for path, flags in commands.items()},
             compiler={"cxx": tools.cxx_version, "nvcc": tools.nvcc_version},
-            cuda_architectures=list(tools.cuda_architectures),
+            cuda_architectures=list(tools.cuda_architectures) if any(path.suffix == ".cu" for path in units) else [],
             without_cuda=tools.without_cuda,
             torch=str(torch.__version__),
             machine=platform.machine(),
@@ -189,8 +190,8 @@ def main(record: Path | None = None) -> int:
 
 
 def _key(hashed: str, commands: dict[Path, list[str]], tools: Toolchain) -> str:
-    parts = [hashed, [commands[path] for path in sorted(commands)], tools.cxx, tools.cxx_version, tools.nvcc_version]
-    parts += [tools.cuda_architectures, str(torch.__version__), platform.machine()]
+    parts = [hashed, [commands[path] for path in sorted(commands)], tools.cxx, tools.cxx_version, tools.cxx_library]
+    parts += [tools.nvcc_version, tools.cuda_architectures, str(torch.__version__), platform.machine()]
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 

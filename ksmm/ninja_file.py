@@ -46,11 +46,16 @@ def flags(source: Path, tools: Toolchain) -> list[str]:
 
 
 def link_flags(tools: Toolchain) -> list[str]:
-    """Links to PyTorch's own libraries, its OpenMP runtime included: a second one would bring its own threads."""
+    """Links to PyTorch's own libraries, its OpenMP runtime included: a second one would bring its own threads.
+
+    The shared C++ library is named before the compiler's own choice of one (see `Toolchain.cxx_library`).
+    """
     folder = _torch_folder() / "lib"
     found = [f"-L{folder}", "-lc10", "-ltorch_cpu", f"-Wl,-rpath,{folder}"]
     runtimes = sorted(path for pattern in ("libgomp*.so*", "libomp*.so*") for path in folder.glob(pattern))
     found += [str(runtimes[0])] if runtimes else ["-fopenmp"]
+    if tools.cxx_library:
+        found.append(tools.cxx_library)
     if tools.nvcc:
         found += ["-lc10_cuda", "-ltorch_cuda", f"-L{cuda_home() / 'lib64'}", "-lcudart"]
     return found

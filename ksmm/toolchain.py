@@ -40,6 +40,7 @@ class Toolchain:
     Attributes:
         cxx: the C++ compiler's command, as arguments.
         cxx_version: the first line of what it says about itself.
+        cxx_library: path of the compiler's shared C++ library, or "".
         ninja: path of ninja.
         nvcc: path of nvcc, or None if the CUDA part is not built.
         nvcc_version: the line of its version, or "".
@@ -49,6 +50,7 @@ class Toolchain:
 
     cxx: tuple[str, ...]
     cxx_version: str
+    cxx_library: str
     ninja: str
     nvcc: str | None
     nvcc_version: str
@@ -117,6 +119,7 @@ def find_toolchain() -> Toolchain:
     return Toolchain(
         cxx=cxx,
         cxx_version=_first_line([*cxx, "--version"]),
+        cxx_library=_shared_cxx_library(cxx),
         ninja=find_ninja(),
         nvcc=nvcc,
         nvcc_version=nvcc_version,
@@ -181,6 +184,19 @@ def cuda_architectures() -> tuple[str, ...]:
         devices = range(torch.cuda.device_count())
         names = ["{}{}".format(*torch.cuda.get_device_capability(device)) for device in devices]
     return tuple(sorted(set(names), key=lambda name: (int(name.rstrip("af")), name)))
+
+
+def _shared_cxx_library(cxx: tuple[str, ...]) -> str:
+    """Where the compiler has libstdc++.so; "" if it has none (it uses another C++ library).
+
+    PyTorch uses the shared one. Some installations of g++ link the static one into libraries unless told otherwise,
+    and two in one process crash as soon as a number is printed.
+    """
+    for name in ("libstdc++.so", "libstdc++.so.6"):
+        path = Path(_first_line([*cxx, f"-print-file-name={name}"]))
+        if path.is_absolute() and path.exists():
+            return str(path)
+    return ""
 
 
 def _first_line(command: list[str]) -> str:

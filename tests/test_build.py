@@ -53,9 +53,11 @@ def test_hash_follows_content_and_place_of_every_source(tmp_path):
     assert build.source_hash(copy) == build.source_hash(copy)
 
 
-def test_hash_follows_flags(monkeypatch):
+def test_hash_follows_flags(monkeypatch, tmp_path):
     before = build.source_hash()
-    monkeypatch.setattr(build, "COMMON_FLAGS", (*build.COMMON_FLAGS, "-g"))
+    edited = tmp_path / "toolchain.py"
+    edited.write_text(Path(toolchain.__file__).read_text().replace('"-O3"', '"-O2"'))
+    monkeypatch.setattr(build, "_FLAGS", (edited, *build._FLAGS[1:]))
     assert build.source_hash() != before
 
 
@@ -65,7 +67,7 @@ def test_builds_finds_and_builds_again_after_an_edit(sources, monkeypatch):
     assert build.find(sources) is None
     assert "not built; run: python -m ksmm build" in build.reason_missing(sources)
     first = build.build(sources)
-    assert Path(first.library).is_file() and first.torch == torch.__version__ and first.cuda_architectures == []
+    assert Path(first.library).is_file() and first.torch == torch.__version__
     assert build.find(sources) == first and build.reason_missing(sources) is None
     assert build.build(sources) == first and len(compilations) == 1
     (sources / "part" / "one.h").write_text("#define ONE 2\n")

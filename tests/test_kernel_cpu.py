@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -300,9 +301,17 @@ def test_unknown_variant_is_an_error(request):
 
 def test_uses_only_pytorchs_own_openmp():
     """A second OpenMP runtime would bring a second set of threads, which torch.set_num_threads does not know."""
-    maps = Path("/proc/self/maps")
-    if not maps.exists():
-        pytest.skip("no /proc")
-    runtimes = {line.split()[-1] for line in maps.read_text().splitlines() if "omp" in line and ".so" in line}
-    runtimes = {path for path in runtimes if Path(path).name.startswith(("libgomp", "libomp", "libiomp"))}
-    assert len(runtimes) == 1, runtimes
+    runtimes = [path for path in needed_libraries() if path.name.startswith(("libgomp", "libomp", "libiomp"))]
+    assert len(runtimes) == 1 and runtimes[0].parent.samefile(Path(torch.__file__).parent / "lib"), runtimes
+
+
+def test_uses_the_shared_cxx_library():
+    """A second C++ library, linked statically, crashes when it prints a number."""
+    assert any(path.name.startswith(("libstdc++", "libc++")) for path in needed_libraries())
+
+
+def needed_libraries() -> list[Path]:
+    if not shutil.which("ldd"):
+        pytest.skip("no ldd")
+    output = subprocess.run(["ldd", build.find().library], capture_output=True, text=True, check=True).stdout
+    return [Path(line.split("=>")[1].split()[0]) for line in output.splitlines() if "=> /" in line]
