@@ -30,7 +30,7 @@ def caption(table: pd.DataFrame) -> str:
     return sentences(
         "Median time over the least time that the device's measured ceilings allow: the larger of bytes (X and the "
         "weights read once, Y written once) over copy bandwidth, and of operations (2·B·abcd) over the rate of the "
-        "dtype's matrix product. 1 is the limit.",
+        "dtype's matrix product. 1 is the limit as far as PyTorch's own copy and matrix product reach it.",
         "An implementation without a box has no time there (see the table of statuses).",
         convention(groups),
         conditions(table, " and ".join(dtypes), rows.set_index(ratios.PROBLEM).index),

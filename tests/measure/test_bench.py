@@ -137,6 +137,19 @@ def test_a_product_that_would_take_an_hour_is_stopped_on_part_of_the_batch(measu
     assert "on a batch of 8 takes 0.4" in measurement.reason
 
 
+def test_one_disturbance_does_not_make_a_product_too_slow(measure, quick):
+    calls = []
+
+    def matmul(packed, x):
+        calls.append(x.shape[0])
+        if len(calls) == 1:
+            time.sleep(quick.max_seconds_per_run * 1.5)
+        return exact(packed, x)
+
+    assert measure(matmul).status == "ok"
+    assert calls[:2] == [1, 1]
+
+
 def test_what_is_not_supported_is_skipped_with_the_reason_of_the_implementation(measure):
     measurement = measure(raising(AssertionError), supports=lambda problem: "d is 2")
     assert (measurement.status, measurement.reason) == ("skipped", "d is 2")
