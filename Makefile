@@ -2,6 +2,7 @@
 #   make figures                        measure on this machine and draw (workflow/config/default.yaml)
 #   make figures DEVICE=nvidia-h200     draw the published measurements of a device, without measuring
 #   make figures CONFIG=workflow/config/paper.yaml
+#   make publish DEVICE=nvidia-h200     copy a finished run from results/ to measurements/, to be redrawn anywhere
 #   make test, make lint, make format, make clean
 PYTHON ?= python3
 CORES ?= all
@@ -15,12 +16,20 @@ INSTALLED := .venv/.installed
 CPP_SOURCES = $(shell find ksmm/csrc -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 
-.PHONY: figures test lint format clean
+.PHONY: figures publish test lint format clean
 
 figures: $(INSTALLED)
 	$(BIN)/snakemake --cores $(CORES) \
 	  $(if $(CONFIG),--configfile "$(CONFIG)") $(if $(DEVICE),--config "device=$(DEVICE)")
 	@echo "Reports:"; ls results/*/report.html
+
+# What others need in order to redraw and to check a run: no logs, nothing that names this machine's folders.
+publish:
+	@test -d "results/$(DEVICE)/time/records" || { echo "no run in results/$(DEVICE); name one: make publish DEVICE=..."; exit 2; }
+	@test ! -e "measurements/$(DEVICE)" || { echo "measurements/$(DEVICE) is there already; move it away first"; exit 2; }
+	mkdir -p "measurements/$(DEVICE)/time"
+	cp -R "results/$(DEVICE)/time/records" "measurements/$(DEVICE)/time/"
+	cd "results/$(DEVICE)" && cp -R ceilings.json time.csv left_out.csv figures tables "../../measurements/$(DEVICE)/"
 
 # The kernel is built first: where it is missing, its tests are skipped.
 test: $(INSTALLED)
