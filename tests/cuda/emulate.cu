@@ -61,10 +61,12 @@ void emulate_strict(const Task<float>& task) {
   for (int64_t tile = 0; tile < task.tiles; ++tile) {
     const Origin origin = tile_origin(task, tile, Tile::n, Tile::r, Tile::j);
     each_thread([](R& r, int) { r = {}; });
+    std::vector<typename Steps::Cursors> cursors;
+    for (int thread = 0; thread < Tile::threads; ++thread) cursors.push_back(Steps::start(task, origin, thread));
     for (int64_t k = 0; k < task.c; k += Tile::k) {
       float* stage = shared->data + k / Tile::k % Tile::stages * Tile::stage_floats;
       for (int index = 0; index < Tile::stage_floats; ++index) stage[index] = NAN;
-      each_thread([&](R&, int thread) { Steps::copy(stage, task, origin, k, thread); });
+      each_thread([&](R&, int thread) { Steps::copy(stage, cursors[thread], task, tile, task.c - k, thread); });
       each_thread([&](R& r, int thread) { Steps::multiply(r, stage, thread); });
     }
     if constexpr (Tile::j == 1) {

@@ -39,68 +39,91 @@ KSMM_BOTH void wait_for_groups() {
 #endif
 }
 
-// One operand of a step, ROWS x Tile::k x Tile::j; each plane of j is filled by `warps` warps, but for Along::features.
+// Where a thread reads the next step of an operand, and where in a stage its first copy goes.
+struct Cursor {
+  const uint32_t* source;
+  int target;
+  bool whole;  // whether all of its copies lie inside the operand, as long as the columns do
+};
+
+// One operand of a step, ROWS x Tile::k x Tile::j; `warps` warps to a plane of j, but for Along::features. A thread
+// makes the same copies in every step, equally far apart: only its source moves on.
 template <class Tile, int ROWS, int PITCH, int PLANE>
 struct StrictCopy {
   static constexpr int J = Tile::j, warps = Tile::warps / J;
+  static constexpr int vectors = ROWS / 4;                          // of a column
+  static constexpr int columns_at_once = 32 * warps / vectors >= 8   ? 8
+                                         : 32 * warps / vectors >= 4 ? 4
+                                         : 32 * warps / vectors >= 2 ? 2
+                                                                     : 1;
+  static constexpr int rows_at_once = 4 * warps;
+  static_assert(vectors * columns_at_once <= 32 * warps, "a plane's warps must reach along a column");
 
-  // Vectors of 4 rows. whole_vectors: has_vectors along rows.
-  KSMM_BOTH static void along_rows(float* shared, const uint32_t* origin, const Strides& strides, const Place& limits,
-                                   bool whole_vectors, int thread) {
-    constexpr int vectors = ROWS / 4 * Tile::k, at_once = 32 * warps;
-    const int j = thread / 32 % J, first = thread / 32 / J * 32 + thread % 32;
-    const int left = j < limits.j ? limits.row : 0;
-    const uint32_t* plane = origin + j * strides.j;
-    shared += j * PLANE;
-    if (whole_vectors && left == ROWS && limits.column == Tile::k) {
-#pragma unroll
-      for (int vector = first; vector - first < vectors; vector += at_once) {
-        if (vectors % at_once != 0 && vector >= vectors) return;
-        const int row = vector % (ROWS / 4) * 4, column = vector / (ROWS / 4);
-        copy_floats<4>(shared + column * PITCH + row, plane + column * strides.column + row, true);
-      }
-      return;
+  // The first element that a thread copies. ALONG: rows in vectors of 4; features, where neighbouring lanes follow
+  // (column, j); or columns, where they follow the column alone.
+  KSMM_BOTH static Place first_place(Along along, int thread) {
+    const int warp = thread / 32, lane = thread % 32;
+    if (along == Along::rows) {
+      const int own = warp / J * 32 + lane;
+      return {own % vectors * 4, own / vectors, warp % J};
     }
-#pragma unroll 1  // short code for the edges
-    for (int vector = first; vector < vectors; vector += at_once) {
-      const int row = vector % (ROWS / 4) * 4, column = vector / (ROWS / 4);
-      const uint32_t* source = plane + column * strides.column + row;
-      float* target = shared + column * PITCH + row;
-      if (whole_vectors && row + 4 <= left && column < limits.column) {
-        copy_floats<4>(target, source, true);
-        continue;
-      }
-#pragma unroll 1
-      for (int element = 0; element < 4; ++element) {
-        const bool valid = row + element < left && column < limits.column;
-        copy_floats<1>(target + element, valid ? source + element : origin, valid);
-      }
+    const int row = warp / J * 4 + lane / 8;
+    if (along == Along::columns) return {row, lane % 8, warp % J};
+    const int feature = warp % J * 8 + lane % 8;
+    return {row, feature / J, feature % J};
+  }
+
+  // origin: the tile's first element. limits.column is not looked at. whole_vectors: has_vectors along rows.
+  KSMM_BOTH static Cursor start(Along along, const uint32_t* origin, const Strides& strides, const Place& limits,
+                                bool whole_vectors, int thread) {
+    const Place place = first_place(along, thread);
+    const bool whole = limits.row == ROWS && place.j < limits.j && (whole_vectors || along != Along::rows);
+    return {origin + offset(place, strides), place.j * PLANE + place.column * PITCH + place.row, whole};
+  }
+
+  // A step of which all is there.
+  KSMM_BOTH static void copy_whole(bool rows, float* stage, const Cursor& cursor, const Strides& strides, int thread) {
+    float* target = stage + cursor.target;
+    const uint32_t* source = cursor.source;
+    if (rows) {
+      if (32 * warps != vectors * columns_at_once && thread / 32 / J * 32 + thread % 32 >= vectors * columns_at_once)
+        return;
+#pragma unroll
+      for (int column = 0; column < Tile::k; column += columns_at_once, source += columns_at_once * strides.column)
+        copy_floats<4>(target + column * PITCH, source, true);
+    } else {
+#pragma unroll
+      for (int row = 0; row < ROWS; row += rows_at_once, source += rows_at_once * strides.row)
+        copy_floats<1>(target + row, source, true);
     }
   }
 
-  // ALONG: features, where neighbouring lanes follow (column, j), or columns, where they follow the column alone.
-  template <Along ALONG>
-  KSMM_BOTH static void by_element(float* shared, const uint32_t* origin, const Strides& strides, const Place& limits,
-                                   int thread) {
-    constexpr int step = 4 * warps;
-    const int warp = thread / 32, eighth = thread % 8;
-    const int feature = warp % J * 8 + eighth;
-    const int column = ALONG == Along::features ? feature / J : eighth;
-    const int j = ALONG == Along::features ? feature % J : warp % J;
-    const int row = warp / J * 4 + thread % 32 / 8;
-    const bool inside = column < limits.column && j < limits.j;
-    const uint32_t* source = origin + row * strides.row + column * strides.column + j * strides.j;
-    const int64_t stride = step * strides.row;
-    float* target = shared + j * PLANE + column * PITCH + row;
-    if (inside && row + ROWS - step < limits.row) {
-#pragma unroll
-      for (int start = 0; start < ROWS; start += step, source += stride) copy_floats<1>(target + start, source, true);
-      return;
-    }
+  // A step at an edge: what lies outside `limits` becomes 0. valid: any valid address.
+  KSMM_BOTH static void copy_part(Along along, float* stage, const Cursor& cursor, const Strides& strides,
+                                  const Place& limits, bool whole_vectors, const uint32_t* valid, int thread) {
+    const Place place = first_place(along, thread);
+    float* target = stage + cursor.target;
+    const uint32_t* source = cursor.source;
+    if (along == Along::rows) {
+      if (place.column >= columns_at_once) return;
 #pragma unroll 1  // short code for the edges
-    for (int start = 0; start < ROWS; start += step, source += stride) {
-      const bool valid = inside && row + start < limits.row;
-      copy_floats<1>(target + start, valid ? source : origin, valid);
+      for (int column = 0; column < Tile::k; column += columns_at_once, source += columns_at_once * strides.column) {
+        if (whole_vectors && inside({place.row + 3, place.column + column, place.j}, limits)) {
+          copy_floats<4>(target + column * PITCH, source, true);
+          continue;
+        }
+#pragma unroll 1
+        for (int element = 0; element < 4; ++element) {
+          const bool there = inside({place.row + element, place.column + column, place.j}, limits);
+          copy_floats<1>(target + column * PITCH + element, there ? source + element : valid, there);
+        }
+      }
+    } else {
+#pragma unroll 1
+      for (int row = 0; row < ROWS; row += rows_at_once, source += rows_at_once * strides.row) {
+        const bool there = inside({place.row + row, place.column, place.j}, limits);
+        copy_floats<1>(target + row, there ? source : valid, there);
+      }
     }
   }
 };

@@ -36,25 +36,45 @@ struct StrictSteps {
             warp / Tile::warps_n * Tile::lanes_r + lane / Tile::lanes_n, thread / 32 % Tile::j};
   }
 
-  // Step 1: columns k .. k + Tile::k of X and W; there after wait_for_groups and a barrier.
-  KSMM_BOTH static void copy(float* stage, const Task<float>& task, const Origin& origin, int64_t k, int thread) {
-    const int left_k = left(task.c, k, Tile::k), left_j = left(task.d, origin.j, Tile::j);
+  // How the weights are read; X is read along rows in batch_last, else along features.
+  static constexpr Along x_along = first ? Along::features : Along::rows;
+  KSMM_BOTH static Along weight_along(const Task<float>& task) {
+    if (task.weight_strides.row == 1) return Along::rows;
+    return task.weight_along_columns ? Along::columns : Along::features;
+  }
+
+  struct Cursors {
+    Cursor x, weight;
+  };
+  KSMM_BOTH static Cursors start(const Task<float>& task, const Origin& origin, int thread) {
+    const int left_j = left(task.d, origin.j, Tile::j);
     const Strides &xs = task.x_strides, &ws = task.weight_strides;
-    const uint32_t* x = task.x + origin.i * xs.i + origin.n * xs.row + k * xs.column + origin.j * xs.j;
-    const uint32_t* w = task.weight + origin.i * ws.i + origin.r * ws.row + k * ws.column + origin.j * ws.j;
-    const Place x_limits = {left(task.batch, origin.n, Tile::n), left_k, left_j};
-    const Place w_limits = {left(task.b, origin.r, Tile::r), left_k, left_j};
+    const uint32_t* x = task.x + origin.i * xs.i + origin.n * xs.row + origin.j * xs.j;
+    const uint32_t* w = task.weight + origin.i * ws.i + origin.r * ws.row + origin.j * ws.j;
+    return {CopyX::start(x_along, x, xs, {left(task.batch, origin.n, Tile::n), 0, left_j}, task.x_vectors, thread),
+            CopyWeight::start(weight_along(task), w, ws, {left(task.b, origin.r, Tile::r), 0, left_j},
+                              task.weight_vectors, thread)};
+  }
+
+  // Step 1: the next columns of X and W, of which `columns` are left; there after wait_for_groups and a barrier.
+  KSMM_BOTH static void copy(float* stage, Cursors& cursors, const Task<float>& task, int64_t tile, int64_t columns,
+                             int thread) {
+    const Strides &xs = task.x_strides, &ws = task.weight_strides;
     float* weight = stage + Tile::x_floats;
-    if constexpr (first)
-      CopyX::template by_element<Along::features>(stage, x, xs, x_limits, thread);
-    else
-      CopyX::along_rows(stage, x, xs, x_limits, task.x_vectors, thread);
-    if (ws.row == 1)
-      CopyWeight::along_rows(weight, w, ws, w_limits, task.weight_vectors, thread);
-    else if (task.weight_along_columns)
-      CopyWeight::template by_element<Along::columns>(weight, w, ws, w_limits, thread);
-    else
-      CopyWeight::template by_element<Along::features>(weight, w, ws, w_limits, thread);
+    if (columns >= Tile::k && cursors.x.whole && cursors.weight.whole) {
+      CopyX::copy_whole(x_along == Along::rows, stage, cursors.x, xs, thread);
+      CopyWeight::copy_whole(ws.row == 1, weight, cursors.weight, ws, thread);
+    } else {
+      const Origin origin = tile_origin(task, tile, Tile::n, Tile::r, Tile::j);
+      const int left_k = left(columns, 0, Tile::k), left_j = left(task.d, origin.j, Tile::j);
+      CopyX::copy_part(x_along, stage, cursors.x, xs, {left(task.batch, origin.n, Tile::n), left_k, left_j},
+                       task.x_vectors, task.x, thread);
+      CopyWeight::copy_part(weight_along(task), weight, cursors.weight, ws,
+                            {left(task.b, origin.r, Tile::r), left_k, left_j}, task.weight_vectors, task.weight,
+                            thread);
+    }
+    cursors.x.source += Tile::k * xs.column;
+    cursors.weight.source += Tile::k * ws.column;
   }
 
   // Step 2: the products of one step of k.
@@ -168,26 +188,27 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
 
   // One tile a block; more only where there are more tiles than a grid has blocks.
   for (int64_t tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
-    const Origin origin = tile_origin(task, tile, Tile::n, Tile::r, Tile::j);
     typename Steps::Registers registers = {};
+    typename Steps::Cursors cursors =
+        Steps::start(task, tile_origin(task, tile, Tile::n, Tile::r, Tile::j), opaque(thread));
     constexpr int ahead = Tile::stages - 1;
-    for (int stage = 0; stage < ahead; ++stage) {
-      if (stage * Tile::k < task.c)
-        Steps::copy(shared + stage * Tile::stage_floats, task, origin, stage * Tile::k, thread);
+    int64_t columns = task.c;  // still to be copied
+    for (int stage = 0; stage < ahead; ++stage, columns -= Tile::k) {
+      if (columns > 0)
+        Steps::copy(shared + stage * Tile::stage_floats, cursors, task, opaque(tile), columns, opaque(thread));
       commit_copies();
     }
-    int present = 0, next = ahead;  // stages of shared memory
-    for (int64_t k = 0; k < task.c; k += Tile::k) {
+    int present = 0, next = ahead * Tile::stage_floats;  // stages of shared memory
+    for (; columns > -ahead * Tile::k; columns -= Tile::k) {
       wait_for_groups<ahead - 1>();
       __syncthreads();  // the present step is there for everybody, and nobody still reads the one before
-      if (k + ahead * Tile::k < task.c)
-        Steps::copy(shared + next * Tile::stage_floats, task, origin, k + ahead * Tile::k, opaque(thread));
+      if (columns > 0) Steps::copy(shared + next, cursors, task, opaque(tile), columns, opaque(thread));
       commit_copies();
-      Steps::multiply(registers, shared + present * Tile::stage_floats, thread);
-      present = present + 1 == Tile::stages ? 0 : present + 1;
-      next = next + 1 == Tile::stages ? 0 : next + 1;
+      Steps::multiply(registers, shared + present, thread);
+      present = present == ahead * Tile::stage_floats ? 0 : present + Tile::stage_floats;
+      next = next == ahead * Tile::stage_floats ? 0 : next + Tile::stage_floats;
     }
-    // computed again, here and above: cheaper than to keep it through the products
+    // computed again: cheaper than to keep it through the products
     const Origin again = tile_origin(task, opaque(tile), Tile::n, Tile::r, Tile::j);
     if constexpr (Tile::j == 1) {
       Steps::store(registers, task, again, opaque(thread));
