@@ -186,7 +186,7 @@ struct Case {
   int64_t padding;  // x_stride beyond the row's length
   int shift;        // elements by which the operands' addresses are off alignment
   int order;        // of the weights in memory: 0 = (a, d, b, c), 1 = (a, b, c, d), 2 = (d, c, b, a), 3 = spread out,
-                        // 4 = (a, d, c, b)
+                    // 4 = (a, d, c, b)
   bool matrix_units;
   int shared_limit;  // bytes of shared memory that a block may have
 };
@@ -203,7 +203,12 @@ void weight_strides(const Case& s, int64_t* strides) {
 template <class T>
 void multiply(const Problem& problem, const Operands& operands, bool matrix_units, int shared_limit) {
   if constexpr (std::is_same<T, float>::value) {
-    with_strict_tile(problem, [&](auto choice) {
+    if (problem.layout == Layout::batch_last && problem.b > 64 && !matrix_units) {  // which only large problems get
+      emulate_strict<Layout::batch_last, StrictLarge>(make_strict_task<StrictLarge>(problem, operands));
+      return;
+    }
+    // the lower limit stands for the oldest GPUs here
+    with_strict_tile(problem, shared_limit > 99 * 1024 ? shared_limit : 64 * 1024, [&](auto choice) {
       using Tile = typename decltype(choice)::Tile;
       emulate_strict<decltype(choice)::layout, Tile>(make_strict_task<Tile>(problem, operands));
       return 0;

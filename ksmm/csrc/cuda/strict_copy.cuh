@@ -51,7 +51,7 @@ struct Cursor {
 template <class Tile, int ROWS, int PITCH, int PLANE>
 struct StrictCopy {
   static constexpr int J = Tile::j, warps = Tile::warps / J;
-  static constexpr int vectors = ROWS / 4;                          // of a column
+  static constexpr int vectors = ROWS / 4;  // of a column
   static constexpr int columns_at_once = 32 * warps / vectors >= 8   ? 8
                                          : 32 * warps / vectors >= 4 ? 4
                                          : 32 * warps / vectors >= 2 ? 2

@@ -1,4 +1,5 @@
-// The strict float32 kernel: Y[n, i, r, j] = sum over k of X[n, i, k, j] * W[i, r, k, j], by float32 FMA, either layout.
+// The strict float32 kernel: Y[n, i, r, j] = sum over k of X[n, i, k, j] * W[i, r, k, j], by float32 FMA, either
+// layout.
 //
 // Faster than simt_kernel.cuh, the version before it, by what is read of shared memory: there a thread held 4 j side by
 // side, which have no operand in common, and read 48 floats for 128 products. Here a warp works on one j, and a thread
@@ -132,10 +133,10 @@ struct StrictSteps {
       }
   }
 
-  // Step 3, where J is more: a round of the sums, to shared memory.
+  // Step 3, where J is more: a round of the sums, to shared memory, in the order of the threads' first, second, ... n.
   KSMM_BOTH static void put(const Registers& registers, float* shared, int round, int thread) {
     const Seat seat = seat_of(thread);
-    float* target = shared + seat.j * Tile::sum_plane + seat.n * 4 * Tile::r + seat.r * 4;
+    float* target = shared + seat.j * Tile::sum_plane + seat.n * Tile::sum_pitch + seat.r * 4;
 #pragma unroll
     for (int own_round = 0; own_round < Tile::rounds; ++own_round)  // registers are not indexed by a variable
       if (own_round == round)
@@ -144,8 +145,8 @@ struct StrictSteps {
 #pragma unroll
           for (int r = 0; r < Tile::thread_r; r += 4) {
             const float* sums = registers.sums[own_round * 4 + n] + r;
-            *reinterpret_cast<float4*>(target + n * Tile::r + r * Tile::threads_r) = {sums[0], sums[1], sums[2],
-                                                                                      sums[3]};
+            *reinterpret_cast<float4*>(target + n * Tile::threads_n * Tile::sum_pitch + r * Tile::threads_r) = {
+                sums[0], sums[1], sums[2], sums[3]};
           }
   }
 
@@ -162,14 +163,15 @@ struct StrictSteps {
       const int index = slot * Tile::threads + thread;
       // the feature of a thread does not change with the slot where rows share out the threads evenly
       const bool even = Tile::threads % vectors == 0;
-      const int n = even ? slot * (Tile::threads / vectors) + thread / vectors : index / vectors;
+      const int row = even ? slot * (Tile::threads / vectors) + thread / vectors : index / vectors;
+      const int n = row % Tile::threads_n * 4 + row / Tile::threads_n;
       const int feature = (even ? thread : index) % vectors * V;
       Vector<float, V> vector;
 #pragma unroll
       for (int element = 0; element < V; ++element) {
         const int own = feature + element;
         vector.bits[element] =
-            to_bits<float>(shared[own % Tile::j * Tile::sum_plane + n * Tile::r + own / Tile::j]);
+            to_bits<float>(shared[own % Tile::j * Tile::sum_plane + row * Tile::sum_pitch + own / Tile::j]);
       }
       store_places(y, task.y_strides, limits, task.y_vectors, vector, [&](int element) -> Place {
         const int own = feature + element;

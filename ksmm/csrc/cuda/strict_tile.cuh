@@ -22,8 +22,10 @@ struct StrictTile {
   static constexpr int weight_pitch = r + 4, weight_plane = k * weight_pitch + skew;
   static constexpr int x_floats = J * x_plane, stage_floats = x_floats + J * weight_plane;
 
-  // On their way out the sums of a round lie in planes of [n][r].
-  static constexpr int rounds = THREAD_N / 4, round_n = n / rounds, sum_plane = round_n * r + skew;
+  // On their way out the sums of a round lie in planes of rows of r; the padding spreads the LANES_N rows that 8 lanes
+  // write at once over the banks.
+  static constexpr int rounds = THREAD_N / 4, round_n = n / rounds;
+  static constexpr int sum_pitch = r + 32 / LANES_N, sum_plane = round_n * sum_pitch + skew;
   static constexpr int sum_floats = J == 1 ? 0 : J * sum_plane;
   static constexpr int shared_floats = stages * stage_floats > sum_floats ? stages * stage_floats : sum_floats;
   static constexpr int shared_bytes = 4 * shared_floats;
@@ -36,7 +38,7 @@ struct StrictTile {
                 "the warps of a j must share out its copies evenly");
   static_assert(x_plane % 4 == 0 && weight_plane % 4 == 0 && sum_plane % 4 == 0, "16-byte words must be aligned");
   static_assert(stages >= 2, "a step is copied while another is multiplied");
-  static_assert(shared_bytes <= 64 * 1024, "the least of the supported GPUs has 64 KiB for a block");
+  static_assert(shared_bytes <= 99 * 1024, "all supported GPUs but the oldest have 99 KiB for a block");
   static_assert(threads <= 1024 && THREAD_N * THREAD_R * threads * BLOCKS <= 40960, "the sums leave registers free");
 };
 
