@@ -33,9 +33,12 @@ class Kernel(Implementation):
 
     def pack(self, weight: torch.Tensor, layout: str) -> Packed:
         # The operator takes any strides; the stored order is the one in which the kernel reads. The CPU kernel has
-        # r·d + j contiguous in batch_first and reads rows of k in batch_last, as the CUDA kernel does in both.
+        # r·d + j contiguous in batch_first and reads rows of k in batch_last, as the CUDA kernel does in both for the
+        # 16-bit types; for float32 that reads rows of r, which it copies to shared memory as they are.
         if layout == "batch_first" and weight.device.type == "cpu":
             data = weight.permute(0, 2, 1, 3).contiguous().permute(0, 2, 1, 3)  # stored as (a, c, b, d)
+        elif weight.device.type == "cuda" and weight.dtype == torch.float32:
+            data = weight.permute(0, 3, 2, 1).contiguous().permute(0, 3, 2, 1)  # stored as (a, d, c, b)
         else:
             data = weight.permute(0, 3, 1, 2).contiguous().permute(0, 2, 3, 1)  # stored as (a, d, b, c)
         return Packed(pattern_of(weight), layout, data)

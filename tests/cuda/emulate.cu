@@ -12,6 +12,7 @@
 
 #include "../../ksmm/csrc/cuda/simt_family.cuh"
 #include "../../ksmm/csrc/cuda/simt_kernel.cuh"
+#include "../../ksmm/csrc/cuda/strict.cuh"
 #include "../../ksmm/csrc/cuda/tensor_family.cuh"
 
 using namespace ksmm;
@@ -41,6 +42,42 @@ void emulate_simt(const Task<T>& task) {
       each_thread([&](R& r, int thread) { Steps::multiply(r, shared->x, shared->weight, thread); });
     }
     each_thread([&](R& r, int thread) { Steps::store(r, task, origin, thread); });
+  }
+}
+
+// A block's threads take each step in turn; copies are there at once, into as many stages as the kernel has.
+template <Layout LAYOUT, class Tile>
+void emulate_strict(const Task<float>& task) {
+  using Steps = StrictSteps<LAYOUT, Tile>;
+  struct alignas(16) Shared {
+    float data[Tile::shared_floats];
+  };
+  auto shared = std::make_unique<Shared>();
+  std::vector<typename Steps::Registers> registers(Tile::threads);
+  const auto each_thread = [&](auto step) {
+    for (int thread = 0; thread < Tile::threads; ++thread) step(registers[thread], thread);
+  };
+  using R = typename Steps::Registers;
+  for (int64_t tile = 0; tile < task.tiles; ++tile) {
+    const Origin origin = tile_origin(task, tile, Tile::n, Tile::r, Tile::j);
+    each_thread([](R& r, int) { r = {}; });
+    std::vector<typename Steps::Cursors> cursors;
+    for (int thread = 0; thread < Tile::threads; ++thread) cursors.push_back(Steps::start(task, origin, thread));
+    for (int64_t k = 0; k < task.c; k += Tile::k) {
+      float* stage = shared->data + k / Tile::k % Tile::stages * Tile::stage_floats;
+      for (int index = 0; index < Tile::stage_floats; ++index) stage[index] = NAN;
+      each_thread([&](R&, int thread) { Steps::copy(stage, cursors[thread], task, tile, task.c - k, thread); });
+      each_thread([&](R& r, int thread) { Steps::multiply(r, stage, thread); });
+    }
+    if constexpr (Tile::j == 1) {
+      each_thread([&](R& r, int thread) { Steps::store(r, task, origin, thread); });
+    } else {
+      for (int round = 0; round < Tile::rounds; ++round) {
+        for (float& value : shared->data) value = NAN;
+        each_thread([&](R& r, int thread) { Steps::put(r, shared->data, round, thread); });
+        each_thread([&](R&, int thread) { Steps::take(shared->data, task, origin, round, thread); });
+      }
+    }
   }
 }
 
@@ -148,22 +185,36 @@ struct Case {
   Layout layout;
   int64_t padding;  // x_stride beyond the row's length
   int shift;        // elements by which the operands' addresses are off alignment
-  int order;        // of the weights in memory: 0 = (a, d, b, c), 1 = (a, b, c, d), 2 = (d, c, b, a), 3 = spread out
+  int order;        // of the weights in memory: 0 = (a, d, b, c), 1 = (a, b, c, d), 2 = (d, c, b, a), 3 = spread out,
+                    // 4 = (a, d, c, b)
   bool matrix_units;
   int shared_limit;  // bytes of shared memory that a block may have
 };
 
 void weight_strides(const Case& s, int64_t* strides) {
-  const int64_t orders[4][4] = {{s.d * s.b * s.c, s.c, 1, s.b * s.c},
+  const int64_t orders[5][4] = {{s.d * s.b * s.c, s.c, 1, s.b * s.c},
                                 {s.b * s.c * s.d, s.c * s.d, s.d, 1},
                                 {1, s.a, s.a * s.b, s.a * s.b * s.c},
-                                {s.b * s.c * s.d * 3, s.c * s.d * 3, s.d * 3, 3}};
+                                {s.b * s.c * s.d * 3, s.c * s.d * 3, s.d * 3, 3},
+                                {s.d * s.c * s.b, 1, s.b, s.c * s.b}};
   for (int dim = 0; dim < 4; ++dim) strides[dim] = orders[s.order][dim];
 }
 
 template <class T>
 void multiply(const Problem& problem, const Operands& operands, bool matrix_units, int shared_limit) {
-  if constexpr (!std::is_same<T, float>::value)
+  if constexpr (std::is_same<T, float>::value) {
+    if (problem.layout == Layout::batch_last && problem.b > 64 && !matrix_units) {  // which only large problems get
+      emulate_strict<Layout::batch_last, StrictLarge>(make_strict_task<StrictLarge>(problem, operands));
+      return;
+    }
+    // the lower limit stands for the oldest GPUs here
+    with_strict_tile(problem, shared_limit > 99 * 1024 ? shared_limit : 64 * 1024, [&](auto choice) {
+      using Tile = typename decltype(choice)::Tile;
+      emulate_strict<decltype(choice)::layout, Tile>(make_strict_task<Tile>(problem, operands));
+      return 0;
+    });
+    return;
+  } else {
     if (matrix_units) {
       with_tensor_tile(problem, shared_limit, [&](auto choice) {
         using Tile = typename decltype(choice)::Tile;
@@ -174,11 +225,12 @@ void multiply(const Problem& problem, const Operands& operands, bool matrix_unit
       });
       return;
     }
-  with_simt_tile<T>(problem, [&](auto choice) {
-    using Tile = typename decltype(choice)::Tile;
-    emulate_simt<T, decltype(choice)::layout, Tile>(make_task<T, 4, 4>(problem, operands, Tile::n, Tile::r, Tile::j));
-    return 0;
-  });
+    with_simt_tile<T>(problem, [&](auto choice) {
+      using Tile = typename decltype(choice)::Tile;
+      emulate_simt<T, decltype(choice)::layout, Tile>(make_task<T, 4, 4>(problem, operands, Tile::n, Tile::r, Tile::j));
+      return 0;
+    });
+  }
 }
 
 template <class T>
@@ -234,7 +286,7 @@ int run(const char* name, double tolerance, int count, unsigned seed) {
     s.layout = index % 2 == 0 ? Layout::batch_first : Layout::batch_last;
     s.padding = random() % 3 == 0 ? 0 : random() % 2 == 0 ? 8 : static_cast<int64_t>(random() % 5);
     s.shift = random() % 4 == 0;
-    s.order = static_cast<int>(random() % 4);
+    s.order = static_cast<int>(random() % 5);
     s.matrix_units = random() % 4 != 0;
     s.shared_limit = random() % 2 == 0 ? 227 * 1024 : 99 * 1024;
     const double error = check<T>(s, random);

@@ -16,9 +16,9 @@ LONG_SUM = 512
 """From this c on, float32 sums one after the other lose a little more."""
 
 WEIGHT_ORDERS = {
-    "packed": (0, 3, 1, 2),  # as the kernel's pack stores them: k contiguous
+    "packed": (0, 3, 1, 2),  # as the kernel's pack stores the 16-bit types: k contiguous
     "canonical": (0, 1, 2, 3),  # j contiguous
-    "transposed": (0, 3, 2, 1),  # r contiguous, as in the gradient of x
+    "transposed": (0, 3, 2, 1),  # r contiguous, as pack stores float32, and as in the gradient of x otherwise
     "reversed": (3, 2, 1, 0),
 }
 """Orders of (a, b, c, d) in memory."""
@@ -60,8 +60,9 @@ def assert_close(y: torch.Tensor, reference: torch.Tensor, allowed: float) -> No
     assert largest < 20 * allowed, f"largest error of one output {largest:.2e}"
 
 
-def check(operator: Callable[..., torch.Tensor], problem: Problem, order: str = "packed") -> None:
-    """One product on fresh random inputs against float64."""
+def check(operator: Callable[..., torch.Tensor], problem: Problem, order: str | None = None) -> None:
+    """One product on fresh random inputs against float64, with the weight as pack stores it unless `order` says."""
+    order = order or ("transposed" if problem.dtype == torch.float32 else "packed")
     x, weight = inputs(problem)
     y = operator(x, stored_as(weight, order), problem.layout)
     assert y.dtype == problem.dtype

@@ -27,18 +27,18 @@ TOLERANCES = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 PATTERNS = [
     *[(2, 5, 7, 1), (2, 48, 40, 1), (1, 130, 72, 1), (2, 64, 32, 2), (2, 9, 20, 2), (2, 20, 12, 3), (2, 64, 16, 4)],
     *[(1, 9, 24, 7), (2, 40, 40, 8), (2, 33, 17, 16), (1, 64, 48, 16), (1, 24, 16, 20), (1, 64, 48, 12)],
+    *[(1, 64, 24, 6), (1, 72, 16, 16)],
 ]
 BATCHES = (3, 72)
 
 
-def operands(problem: Problem, packed: bool, offset: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """X whose storage begins `offset` elements before it and ends with it, and the weight in one of two orders."""
+def operands(problem: Problem, order: tuple[int, ...], offset: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """X whose storage begins `offset` elements before it and ends with it, and the weight stored in that order."""
     rows, columns = problem.input_shape
     buffer = torch.randn(rows * columns + offset, device="cuda").to(problem.dtype)
     weight = torch.randn(problem.pattern.weight_shape, device="cuda").to(problem.dtype)
-    if packed:
-        weight = weight.permute(0, 3, 1, 2).contiguous().permute(0, 2, 3, 1)
-    return buffer[offset:].view(rows, columns), weight
+    inverse = sorted(range(4), key=order.__getitem__)
+    return buffer[offset:].view(rows, columns), weight.permute(order).contiguous().permute(inverse)
 
 
 def wrong_products() -> tuple[int, int]:
@@ -49,8 +49,8 @@ def wrong_products() -> tuple[int, int]:
             for layout in LAYOUTS:
                 for index, batch in enumerate(BATCHES):
                     problem = Problem(Pattern(*entries), batch, dtype, layout, "cuda")
-                    for packed, offset in ((True, 0), (False, index)):
-                        x, weight = operands(problem, packed, offset)
+                    for order, offset in (((0, 3, 1, 2), 0), ((0, 3, 2, 1), 0), ((0, 1, 2, 3), index)):
+                        x, weight = operands(problem, order, offset)
                         y = torch.ops.ksmm.ks_matmul(x, weight, layout)
                         error = relative_error(y.cpu(), reference_matmul(weight.cpu(), x.cpu(), layout))
                         count += 1

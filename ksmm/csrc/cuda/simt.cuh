@@ -11,8 +11,6 @@ namespace ksmm {
 template <class T>
 cudaError_t multiply_simt(const Problem& problem, const Operands& operands, cudaStream_t stream);
 template <>
-cudaError_t multiply_simt<float>(const Problem& problem, const Operands& operands, cudaStream_t stream);
-template <>
 cudaError_t multiply_simt<float16>(const Problem& problem, const Operands& operands, cudaStream_t stream);
 template <>
 cudaError_t multiply_simt<bfloat16>(const Problem& problem, const Operands& operands, cudaStream_t stream);

@@ -1,8 +1,6 @@
 // The tiles of the SIMT kernel that are compiled in, and which of them a problem gets.
 #pragma once
 
-#include <type_traits>
-
 #include "simt_tile.cuh"
 #include "task.cuh"
 
@@ -19,25 +17,20 @@ inline bool wastes_less(int64_t size, int64_t smaller, int64_t larger) {
   return (size + smaller - 1) / smaller * smaller < (size + larger - 1) / larger * larger;
 }
 
-// Returns run(Choice<...>()) for the tile that suits the problem. float32 has more tiles to choose from: the others
-// come here only on a GPU without their matrix units.
+// Returns run(Choice<...>()) for the tile that suits the problem.
 template <class T, class Run>
 auto with_simt_tile(const Problem& problem, Run run) {
-  constexpr bool many = std::is_same<T, float>::value;
   constexpr Layout first = Layout::batch_first, last = Layout::batch_last;
   using OneJ = SimtTile<128, 64, 1, 8, 8, 8, 4>;
-  using OneJNarrow = std::conditional_t<many, SimtTile<128, 48, 1, 8, 8, 8, 4>, OneJ>;
   using FourJ = SimtTile<64, 32, 4, 8, 4, 4, 3>;
   using EightJ = SimtTile<32, 32, 8, 4, 4, 4, 3>;
-  using EightJWide = std::conditional_t<many, SimtTile<64, 48, 8, 8, 4, 4, 1>, EightJ>;
 
-  const bool narrow = wastes_less(problem.b, 48, 64);
-  if (problem.layout == last) return narrow ? run(Choice<last, OneJNarrow>()) : run(Choice<last, OneJ>());
-  if (problem.d == 1) return narrow ? run(Choice<first, OneJNarrow>()) : run(Choice<first, OneJ>());
+  if (problem.layout == last) return run(Choice<last, OneJ>());
+  if (problem.d == 1) return run(Choice<first, OneJ>());
   if (problem.d == 2) return run(Choice<first, SimtTile<64, 64, 2, 8, 8, 4, 3>>());
   // In groups of eight, four j or more of the last group would be multiplied for nothing.
   if (problem.d % 8 >= 1 && problem.d % 8 <= 4) return run(Choice<first, FourJ>());
-  return wastes_less(problem.b, 32, 48) ? run(Choice<first, EightJ>()) : run(Choice<first, EightJWide>());
+  return run(Choice<first, EightJ>());
 }
 
 }  // namespace ksmm

@@ -1,4 +1,5 @@
-// The float32-FMA kernel: Y[n, i, r, j] = sum over k of X[n, i, k, j] * W[i, r, k, j], any dtype, either layout.
+// The float32-FMA kernel: Y[n, i, r, j] = sum over k of X[n, i, k, j] * W[i, r, k, j], either layout; for the 16-bit
+// types on GPUs without their matrix units (float32 has strict_kernel.cuh).
 //
 // The first version: there is none before it. What it gains over torch.bmm between two permutations is that X is read
 // and Y written once, in place. In batch_last a row (i, k, j) of X is contiguous along n: an ordinary product with

@@ -1,0 +1,88 @@
+// The tiles of the strict float32 kernel that are compiled in, and which of them a problem gets.
+#pragma once
+
+#include <initializer_list>
+
+#include "simt_family.cuh"
+#include "strict_tile.cuh"
+
+namespace ksmm {
+
+// How many j a tile takes. What is padded is multiplied for nothing; runs of fewer than 8 j share their sectors of 32
+// bytes with other tiles; and 6 warps or 3 leave more of a multiprocessor idle.
+inline int strict_group(int64_t d) {
+  if (d <= 4) return static_cast<int>(d);
+  struct Group {
+    int j;
+    double cost;  // of one j, padded or not; fitted to d = 6 and 12 on an H200
+  };
+  int best = 0;
+  double least = 0;
+  for (const Group group : {Group{8, 1}, Group{6, 1.25}, Group{4, 1.15}, Group{3, 1.3}}) {
+    const double cost = static_cast<double>((d + group.j - 1) / group.j * group.j) * group.cost;
+    if (best == 0 || cost < least) least = cost, best = group.j;
+  }
+  return best;
+}
+
+// The size that pads b least, of those given in falling order: the first of equals.
+inline int strict_rows(int64_t b, std::initializer_list<int> sizes) {
+  int best = *sizes.begin();
+  for (const int size : sizes)
+    if (wastes_less(b, size, best)) best = size;
+  return best;
+}
+
+// 16 x 8 sums a thread, for batch_last: they read less of shared memory, and pay where sums are many and long.
+using StrictLarge = StrictTile<1, 16, 8, 8, 1, 4, 4, 2>;
+
+inline bool strict_large(const Problem& problem) {
+  const double tiles = static_cast<double>(problem.a * problem.d) * static_cast<double>((problem.batch + 127) / 128) *
+                       static_cast<double>((problem.b + 127) / 128);
+  return problem.c >= 192 && tiles >= 1000;
+}
+
+// Returns run(Choice<...>()) for the tile that suits the problem. shared_limit: bytes of shared memory for a block.
+template <class Run>
+auto with_strict_tile(const Problem& problem, int shared_limit, Run run) {
+  constexpr Layout first = Layout::batch_first, last = Layout::batch_last;
+  const int64_t b = problem.b;
+  if (problem.layout == last) {
+    const int rows = strict_rows(b, {128, 64, 48, 32});
+    if (rows == 128 && strict_large(problem)) return run(Choice<last, StrictLarge>());
+    if (rows == 128) return run(Choice<last, StrictTile<1, 8, 8, 8, 2, 4, 4, 2>>());
+    if (rows == 64) return run(Choice<last, StrictTile<1, 8, 8, 8, 2, 2, 4, 4>>());
+    if (rows == 48) return run(Choice<last, StrictTile<1, 8, 12, 8, 4, 1, 3, 3>>());
+    return run(Choice<last, StrictTile<1, 8, 8, 8, 4, 1, 3, 4>>());
+  }
+  switch (strict_group(problem.d)) {
+    case 1: {
+      const int rows = strict_rows(b, {128, 64, 48, 32});
+      if (rows == 128) return run(Choice<first, StrictTile<1, 8, 8, 4, 4, 2, 4, 2>>());
+      if (rows == 64) return run(Choice<first, StrictTile<1, 8, 8, 4, 4, 1, 4, 4>>());
+      if (rows == 48) return run(Choice<first, StrictTile<1, 8, 12, 8, 4, 1, 3, 3>>());
+      return run(Choice<first, StrictTile<1, 8, 8, 8, 4, 1, 3, 4>>());
+    }
+    case 2: {
+      const int rows = strict_rows(b, {128, 64, 32});
+      if (rows == 128) return run(Choice<first, StrictTile<2, 8, 8, 4, 2, 2, 3, 2>>());
+      if (rows == 64) return run(Choice<first, StrictTile<2, 8, 8, 4, 4, 1, 3, 2>>());
+      return run(Choice<first, StrictTile<2, 8, 8, 8, 2, 1, 3, 4>>());
+    }
+    case 3: return run(Choice<first, StrictTile<3, 8, 8, 4, 2, 1, 2, 2>>());
+    case 4:
+      if (strict_rows(b, {64, 32}) == 64) return run(Choice<first, StrictTile<4, 8, 8, 4, 2, 1, 2, 2>>());
+      return run(Choice<first, StrictTile<4, 8, 8, 8, 1, 1, 2, 4>>());
+    case 6: return run(Choice<first, StrictTile<6, 8, 8, 4, 1, 1, 2, 2>>());
+    default: {
+      using Wide = StrictTile<8, 16, 8, 4, 1, 1, 2, 1>;
+      const int rows = strict_rows(b, {64, 48, 32});
+      if (rows == 64 && b > 64 && Wide::shared_bytes <= shared_limit) return run(Choice<first, Wide>());
+      if (rows == 64) return run(Choice<first, StrictTile<8, 8, 8, 4, 1, 1, 2, 2>>());
+      if (rows == 48) return run(Choice<first, StrictTile<8, 4, 12, 8, 1, 1, 2, 2>>());
+      return run(Choice<first, StrictTile<8, 8, 8, 8, 1, 1, 2, 2>>());
+    }
+  }
+}
+
+}  // namespace ksmm
