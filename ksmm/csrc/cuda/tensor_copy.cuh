@@ -86,11 +86,11 @@ struct TensorCopy {
     const Place limits = {source.left_r, left_k, source.left_j};
     const auto at = [](const Place& place) { return Shared::weight_at(place); };
     if (!task.weight_along_columns)
-      scatter_weight(shared, w, ws, limits, task.weight_vectors, thread);
+      scatter_weight(shared, w, ws, limits, task.weight_vectors, opaque(thread));
     else if (task.weight_vectors)
       copy_vectors<MapByColumn, vector>(shared, w, ws, limits, thread, at);
     else
-      copy_elements<MapByColumn>(shared, w, ws, limits, thread, at);
+      copy_elements<MapByColumn>(shared, w, ws, limits, opaque(thread), at);
   }
 
   KSMM_BOTH static void copy_x(Bits<T>* shared, const TensorTask<T>& task, const Source& source, int64_t k, int left_k,
@@ -102,11 +102,11 @@ struct TensorCopy {
     if (task.piece == 8)
       copy_vectors<MapX<8>, 8>(shared, x, xs, limits, thread, at);
     else if (task.piece == 4)
-      copy_vectors<MapX<4>, 4>(shared, x, xs, limits, thread, at);
+      copy_vectors<MapX<4>, 4>(shared, x, xs, limits, opaque(thread), at);
     else if (task.piece == 2)
-      copy_vectors<MapX<2>, 2>(shared, x, xs, limits, thread, at);
+      copy_vectors<MapX<2>, 2>(shared, x, xs, limits, opaque(thread), at);
     else
-      copy_elements<MapX<8>>(shared, x, xs, limits, thread, at);
+      copy_elements<MapX<8>>(shared, x, xs, limits, opaque(thread), at);
   }
 
   // Vectors of V that are contiguous and aligned, in shared memory too. A thread's vectors differ in the row alone (in
@@ -115,22 +115,28 @@ struct TensorCopy {
   template <class Map, int V, class At>
   KSMM_BOTH static void copy_vectors(Bits<T>* shared, const Bits<T>* origin, const Strides& strides,
                                      const Place& limits, int thread, At at) {
-    constexpr Place start = Map::first_place(0), next = Map::first_place(Tile::threads % Map::vectors);
-    constexpr bool rows = next.column == start.column;
+    constexpr Place next = Map::first_place(Tile::threads % Map::vectors);
+    constexpr bool rows = next.row > 0;
     constexpr int step = rows ? next.row : next.column;
-    static_assert(Map::per_thread == 1 || (step > 0 && next.j == start.j && (rows || next.row == start.row)),
-                  "the threads must take whole rows (or columns) at a time");
+    constexpr bool regular = next.j == 0 && (next.column == 0 || next.row == 0);
+    static_assert(regular || Map::per_thread == 1 || V < 8, "threads must take whole rows (or columns) at a time");
     const Place place = Map::first_place(thread);
     const int64_t stride = step * (rows ? strides.row : strides.column);
     const Bits<T>* source = origin + offset(place, strides);
-    const int valid = valid_elements<Map, V>(place, limits) * static_cast<int>(sizeof(Bits<T>));
-    const int along = rows ? place.row : place.column, limit = rows ? limits.row : limits.column;
+    const int valid = valid_elements<Map, V>(place, limits);
 #pragma unroll
     for (int slot = 0; slot < Map::per_thread; ++slot) {
-      if (Map::vectors % Tile::threads != 0 && slot * Tile::threads + thread >= Map::vectors) return;
-      const int bytes = along + slot * step < limit ? valid : 0;
-      const Place here = {place.row + (rows ? slot * step : 0), place.column + (rows ? 0 : slot * step), place.j};
-      copy_vector<V>(shared + at(here), bytes == 0 ? origin : source + slot * stride, bytes);
+      const int index = slot * Tile::threads + thread;
+      if (Map::vectors % Tile::threads != 0 && index >= Map::vectors) return;
+      if constexpr (regular) {
+        const Place here = {place.row + (rows ? slot * step : 0), place.column + (rows ? 0 : slot * step), place.j};
+        const int count = (rows ? here.row < limits.row : here.column < limits.column) ? valid : 0;
+        copy_vector<V>(shared + at(here), count == 0 ? origin : source + slot * stride, count);
+      } else {
+        const Place here = Map::first_place(index);
+        const int count = here.row < limits.row ? valid_elements<Map, V>(here, limits) : 0;
+        copy_vector<V>(shared + at(here), count == 0 ? origin : origin + offset(here, strides), count);
+      }
     }
   }
 
@@ -145,12 +151,13 @@ struct TensorCopy {
   }
 
   template <int V>
-  KSMM_BOTH static void copy_vector(Bits<T>* shared, const Bits<T>* global, int valid_bytes) {
+  KSMM_BOTH static void copy_vector(Bits<T>* shared, const Bits<T>* global, int valid) {
+    const int bytes = valid * static_cast<int>(sizeof(Bits<T>));
 #ifdef __CUDA_ARCH__
-    copy_bytes<V * static_cast<int>(sizeof(Bits<T>))>(shared, global, valid_bytes);
+    copy_bytes<V * static_cast<int>(sizeof(Bits<T>))>(shared, global, bytes);
 #else
     memset(shared, 0, V * sizeof(Bits<T>));
-    memcpy(shared, global, static_cast<size_t>(valid_bytes));
+    memcpy(shared, global, static_cast<size_t>(bytes));
 #endif
   }
 

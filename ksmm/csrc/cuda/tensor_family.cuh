@@ -28,6 +28,8 @@ auto with_tensor_tile(const Problem& problem, int shared_limit, Run run) {
   using SixteenJ = TensorTile<32, 32, 16, 16, 16, 16, 3, 1>;
   using SixteenJWide = TensorTile<32, 64, 16, 16, 16, 16, 4, 1>;
 
+  using SixteenJ48 = TensorTile<32, 48, 16, 16, 16, 16, 4, 1>;
+
   const int t = tune();
   if (problem.layout == last) {
     if (t == 1) return run(Choice<last, OneJLong>());
@@ -46,6 +48,8 @@ auto with_tensor_tile(const Problem& problem, int shared_limit, Run run) {
   if (problem.d == 2) return run(Choice<first, TensorTile<64, 64, 2, 32, 32, 32, 4, 3>>());
   if (problem.d <= 4) return run(Choice<first, TensorTile<64, 64, 4, 16, 32, 32, 4, 2>>());
   if (problem.d <= 8) return run(Choice<first, TensorTile<32, 64, 8, 16, 16, 32, 4, 2>>());
+  if (problem.b > 32 && wastes_less(problem.b, 48, 64) && TensorShared<first, SixteenJ48>::bytes <= shared_limit)
+    return run(Choice<first, SixteenJ48>());
   if (problem.b > 32 && TensorShared<first, SixteenJWide>::bytes <= shared_limit)
     return run(Choice<first, SixteenJWide>());
   return run(Choice<first, SixteenJ>());

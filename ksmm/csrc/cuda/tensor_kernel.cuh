@@ -242,7 +242,8 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
   auto ahead = source_of(ahead_tile);
   const auto copy_ahead = [&](int slot) {
     if (ahead_tile < task.tiles) {
-      Steps::Copy::copy(shared + slot * Steps::Shared::step_size, task, ahead, ahead_k, thread);
+      Steps::Copy::copy(shared + slot * Steps::Shared::step_size, task, ahead, ahead_k,
+                        Tile::sums_per_thread < 128 || Tile::j == 1 ? thread : opaque(thread));
       ahead_k += Tile::k;
       if (ahead_k >= task.c) {
         ahead_k = 0, ahead_tile += gridDim.x;
