@@ -227,7 +227,7 @@ double check(const Case& s, std::mt19937& random) {
 template <class T>
 int run(const char* name, double tolerance, int count, unsigned seed) {
   std::mt19937 random(seed);
-  const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 31, 40, 48, 56, 64, 65, 96, 100, 130};
+  const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 31, 40, 48, 56, 64, 65, 96, 100, 130, 192};
   const int64_t groups[] = {1, 1, 2, 2, 3, 4, 5, 7, 8, 12, 16, 20, 24};
   const int64_t batches[] = {0, 1, 2, 3, 7, 8, 31, 64, 77, 128, 130};
   const auto any = [&](const auto& list) { return list[random() % (sizeof list / sizeof *list)]; };

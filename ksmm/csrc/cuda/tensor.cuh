@@ -35,8 +35,7 @@ inline cudaError_t shared_memory_limit(int* bytes) {
 inline cudaError_t resident_blocks(int blocks_per_multiprocessor, int64_t* blocks) {
   int device = 0, multiprocessors = 0;
   cudaError_t error = cudaGetDevice(&device);
-  if (error == cudaSuccess)
-    error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+  if (error == cudaSuccess) error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
   *blocks = static_cast<int64_t>(multiprocessors) * blocks_per_multiprocessor;
   return error;
 }
@@ -53,7 +52,8 @@ cudaError_t launch_resident(const TensorTask<T>& task, cudaStream_t stream) {
     TensorTask<T> argument = task;
     void* arguments[] = {&argument};
     const dim3 grid(static_cast<unsigned>(task.tiles < blocks ? task.tiles : blocks));
-    error = cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, dim3(Tile::threads), arguments, bytes, stream);
+    error =
+        cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, dim3(Tile::threads), arguments, bytes, stream);
   }
   if (error != cudaSuccess) cudaGetLastError();
   return error;

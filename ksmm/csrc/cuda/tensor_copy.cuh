@@ -146,7 +146,7 @@ struct TensorCopy {
     const int count = Map::along == Along::rows      ? limits.row - place.row
                       : Map::along == Along::columns ? (place.j < limits.j ? limits.column - place.column : 0)
                       : Tile::j >= V                 ? (place.column < limits.column ? limits.j - place.j : 0)
-                                     : (limits.column - place.column) * Tile::j - place.j;
+                                                     : (limits.column - place.column) * Tile::j - place.j;
     return count < 0 ? 0 : count < V ? count : V;
   }
 
@@ -154,7 +154,7 @@ struct TensorCopy {
   KSMM_BOTH static void copy_vector(Bits<T>* shared, const Bits<T>* global, int valid) {
     const int bytes = valid * static_cast<int>(sizeof(Bits<T>));
 #ifdef __CUDA_ARCH__
-    copy_bytes<V * static_cast<int>(sizeof(Bits<T>))>(shared, global, bytes);
+    copy_bytes<V* static_cast<int>(sizeof(Bits<T>))>(shared, global, bytes);
 #else
     memset(shared, 0, V * sizeof(Bits<T>));
     memcpy(shared, global, static_cast<size_t>(bytes));

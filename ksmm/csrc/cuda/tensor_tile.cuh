@@ -19,7 +19,8 @@ struct TensorTile {
   static_assert(K % 16 == 0, "the matrix units multiply 16 columns at once");
   static_assert(N % WARP_N == 0 && R % WARP_R == 0, "warps must share out the tile evenly");
   static_assert(WARP_N % 16 == 0 && WARP_R % 16 == 0, "a warp multiplies whole matrices, two 16 x 8 ones side by side");
-  static_assert(J > 1 || (WARP_N % 32 == 0 && WARP_R % 32 == 0), "with J = 1 four lanes exchange four matrices of sums");
+  static_assert(J > 1 || (WARP_N % 32 == 0 && WARP_R % 32 == 0),
+                "with J = 1 four lanes exchange four matrices of sums");
   static_assert(sums_per_thread <= 128, "the sums must fit into a thread's 255 registers, with what is multiplied");
   static_assert(threads <= 1024 && threads * BLOCKS * sums_per_thread <= 49152,
                 "the sums may take three quarters of the registers");
