@@ -36,11 +36,12 @@ struct TensorShared {
   }
 };
 
-// piece: the elements of X that one copy moves where whole vectors are not aligned: 4, 2, or 1 (which passes through
-// registers).
+// piece: the elements of X that one copy moves: 8, or where such vectors are not aligned 4, 2, or 1 (which passes
+// through registers). y_pairs: whether pairs of elements of Y are aligned.
 template <class T>
 struct TensorTask : Task<T> {
   int piece;
+  bool y_pairs;
 };
 
 template <class T, Layout LAYOUT, class Tile>
@@ -62,7 +63,9 @@ struct TensorCopy {
     const Strides extents = {task.a, task.batch, task.c, task.d};
     const bool four = has_vectors<T, 4>(task.x, task.x_strides, extents, along_x, Tile::j);
     const bool two = has_vectors<T, 2>(task.x, task.x_strides, extents, along_x, Tile::j);
-    return {task, task.x_vectors ? 8 : four ? 4 : two ? 2 : 1};
+    const Strides y_extents = {task.a, task.batch, task.b, task.d};
+    const bool y_pairs = has_vectors<T, 2>(task.y, task.y_strides, y_extents, along_x, Tile::j);
+    return {task, task.x_vectors ? 8 : four ? 4 : two ? 2 : 1, y_pairs};
   }
 
   // What the steps of a tile have in common.

@@ -62,7 +62,7 @@ struct TensorSteps {
     for (int word = 0; word < 4; ++word) {
       const Place place = {seat.n + m * 16 + lane / 4 + word % 2 * 8, k + lane % 4 * 2 + word / 2 * 8, j};
       const Vector<T, group> low = read_group(shared + Shared::x_at(place));
-      const Vector<T, group> high = read_group(shared + Shared::x_at({place.row, place.column + 1, j}));
+      const Vector<T, group> high = read_group(shared + Shared::x_at({place.row, place.column + 1, place.j}));
 #pragma unroll
       for (int plane = 0; plane < group; ++plane)
         a[plane][word] = low.bits[plane] | static_cast<uint32_t>(high.bits[plane]) << 16;
@@ -125,7 +125,7 @@ struct TensorSteps {
   static constexpr int y_vector = exchanges ? 8 : 2 * planes;
   static constexpr int matrices_at_once = planes == 1 ? 4 : planes == 8 ? 2 : 1;
 
-  KSMM_BOTH static void store(const Registers& registers, const Task<T>& task, const Origin& origin, int thread) {
+  KSMM_BOTH static void store(const Registers& registers, const TensorTask<T>& task, const Origin& origin, int thread) {
     const Seat seat = seat_of(thread);
     const Strides& strides = task.y_strides;
     Bits<T>* y =
@@ -133,7 +133,10 @@ struct TensorSteps {
     const Place limits = {left(task.batch, origin.n, Tile::n), left(task.b, origin.r, Tile::r),
                           left(task.d, origin.j, Tile::j)};
     const auto put = [&](const Place& place, const Vector<T, y_vector>& vector) {
-      store_places(y, strides, limits, task.y_vectors, vector, [&](int element) { return element_at(place, element); });
+      if (task.y_vectors && inside(element_at(place, y_vector - 1), limits))
+        store_global<T, y_vector>(y + offset(place, strides), vector);
+      else
+        put_pairs(y, strides, limits, place, vector, task.y_pairs);
     };
 #pragma unroll
     for (int m = 0; m < matrices_m; ++m)
@@ -152,6 +155,22 @@ struct TensorSteps {
             store_pieces(registers, seat, m, n, half, thread, put);
           }
         }
+  }
+
+  // Part of a vector of Y, or one that is not aligned. pairs: whether two elements are.
+  KSMM_BOTH static void put_pairs(Bits<T>* y, const Strides& strides, const Place& limits, const Place& place,
+                                  const Vector<T, y_vector>& vector, bool pairs) {
+#pragma unroll 1  // short code for the rare case
+    for (int element = 0; element < y_vector; element += 2) {
+      const Place low = element_at(place, element), high = element_at(place, element + 1);
+      const Vector<T, 2> pair = {{element_of(vector, element), element_of(vector, element + 1)}};
+      if (pairs && inside(high, limits)) {
+        store_global<T, 2>(y + offset(low, strides), pair);
+      } else {
+        if (inside(low, limits)) y[offset(low, strides)] = pair.bits[0];
+        if (inside(high, limits)) y[offset(high, strides)] = pair.bits[1];
+      }
+    }
   }
 
   // Lane l's pieces of the four lanes, which are four vectors.
