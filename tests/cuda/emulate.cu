@@ -107,47 +107,47 @@ void multiply_warp(float (*c)[4], const uint32_t (*a)[4], const uint32_t (*b)[2]
     }
 }
 
-// TensorSteps::multiply, with the instructions of a warp carried out for its 32 lanes together.
+// TensorSteps::multiply_group, with the instructions of a warp carried out for its 32 lanes together.
 template <class T, Layout LAYOUT, class Tile>
-void emulate_multiply(typename TensorSteps<T, LAYOUT, Tile>::Registers* lanes, const Bits<T>* shared, int warp) {
+void emulate_group(typename TensorSteps<T, LAYOUT, Tile>::Registers* lanes, const Bits<T>* shared, int warp, int j,
+                   int k) {
   using Steps = TensorSteps<T, LAYOUT, Tile>;
   constexpr bool first = LAYOUT == Layout::batch_first;
   const auto seat = Steps::seat_of(warp * 32);
-  for (int k = 0; k < Tile::k; k += 16)
-    for (int m = 0; m < Steps::matrices_m; ++m) {
-      uint32_t a[32][Steps::planes][4];
-      for (int lane = 0; lane < 32; ++lane) {
-        const auto as_a = [&](int l) {
-          return shared + (first ? Steps::x_as_a(seat, m, k, l) : Steps::weight_as_a(seat, m, k, l));
-        };
-        if constexpr (Steps::planes == 1)
-          matrices_of_lane(a[lane][0], lane, false, as_a);
-        else
-          Steps::pair_x(a[lane], shared, seat, m, k, lane);
-      }
-      for (int plane = 0; plane < Steps::planes; ++plane)
-        for (int n = 0; n < Steps::matrices_n; ++n) {
-          uint32_t plane_a[32][4], b[32][2];
-          float c[32][4];
-          for (int lane = 0; lane < 32; ++lane) {
-            uint32_t pair_b[4];
-            matrices_of_lane(pair_b, lane, !first, [&](int l) {
-              return shared +
-                     (first ? Steps::weight_as_b(seat, plane, n / 2 * 2, k, l) : Steps::x_as_b(seat, n / 2 * 2, k, l));
-            });
-            for (int word = 0; word < 4; ++word) plane_a[lane][word] = a[lane][plane][word];
-            for (int word = 0; word < 2; ++word) b[lane][word] = pair_b[n % 2 * 2 + word];
-            for (int value = 0; value < 4; ++value) c[lane][value] = lanes[lane].sums[plane][m][n][value];
-          }
-          multiply_warp<T>(c, plane_a, b);
-          for (int lane = 0; lane < 32; ++lane)
-            for (int value = 0; value < 4; ++value) lanes[lane].sums[plane][m][n][value] = c[lane][value];
-        }
+  for (int m = 0; m < Steps::matrices_m; ++m) {
+    uint32_t a[32][Steps::group][4];
+    for (int lane = 0; lane < 32; ++lane) {
+      const auto as_a = [&](int l) {
+        return shared + (first ? Steps::x_as_a(seat, m, k, l) : Steps::weight_as_a(seat, m, k, l));
+      };
+      if constexpr (Steps::planes == 1)
+        matrices_of_lane(a[lane][0], lane, false, as_a);
+      else
+        Steps::pair_x(a[lane], shared, seat, j, m, k, lane);
     }
+    for (int plane = 0; plane < Steps::group; ++plane)
+      for (int n = 0; n < Steps::matrices_n; ++n) {
+        uint32_t plane_a[32][4], b[32][2];
+        float c[32][4];
+        for (int lane = 0; lane < 32; ++lane) {
+          uint32_t pair_b[4];
+          matrices_of_lane(pair_b, lane, !first, [&](int l) {
+            return shared + (first ? Steps::weight_as_b(seat, j + plane, n / 2 * 2, k, l)
+                                   : Steps::x_as_b(seat, n / 2 * 2, k, l));
+          });
+          for (int word = 0; word < 4; ++word) plane_a[lane][word] = a[lane][plane][word];
+          for (int word = 0; word < 2; ++word) b[lane][word] = pair_b[n % 2 * 2 + word];
+          for (int value = 0; value < 4; ++value) c[lane][value] = lanes[lane].sums[j + plane][m][n][value];
+        }
+        multiply_warp<T>(c, plane_a, b);
+        for (int lane = 0; lane < 32; ++lane)
+          for (int value = 0; value < 4; ++value) lanes[lane].sums[j + plane][m][n][value] = c[lane][value];
+      }
+  }
 }
 
 template <class T, Layout LAYOUT, class Tile>
-void emulate_tensor(const Task<T>& task) {
+void emulate_tensor(const TensorTask<T>& task) {
   using Steps = TensorSteps<T, LAYOUT, Tile>;
   using R = typename Steps::Registers;
   using Shared = TensorShared<LAYOUT, Tile>;
@@ -161,9 +161,12 @@ void emulate_tensor(const Task<T>& task) {
     for (R& r : registers) r = {};
     for (int64_t k = 0; k < task.c; k += Tile::k) {
       for (Bits<T>& bits : step->data) bits = to_bits<T>(NAN);
-      for (int thread = 0; thread < Tile::threads; ++thread) Steps::copy(step->data, task, origin, k, thread);
+      for (int thread = 0; thread < Tile::threads; ++thread)
+        Steps::Copy::copy(step->data, task, Steps::Copy::source_of(task, origin), k, thread);
       for (int warp = 0; warp < Tile::warps; ++warp)
-        emulate_multiply<T, LAYOUT, Tile>(&registers[warp * 32], step->data, warp);
+        for (int j = 0; j < Steps::planes; j += Steps::group)
+          for (int column = 0; column < Tile::k; column += 16)
+            emulate_group<T, LAYOUT, Tile>(&registers[warp * 32], step->data, warp, j, column);
     }
     for (int thread = 0; thread < Tile::threads; ++thread) Steps::store(registers[thread], task, origin, thread);
   }
@@ -220,7 +223,8 @@ void multiply(const Problem& problem, const Operands& operands, bool matrix_unit
         using Tile = typename decltype(choice)::Tile;
         constexpr Layout layout = decltype(choice)::layout;
         constexpr int y_vector = TensorSteps<T, layout, Tile>::y_vector;
-        emulate_tensor<T, layout, Tile>(make_task<T, 8, y_vector>(problem, operands, Tile::n, Tile::r, Tile::j));
+        using Copy = TensorCopy<T, layout, Tile>;
+        emulate_tensor<T, layout, Tile>(Copy::template make_tensor_task<y_vector>(problem, operands));
         return 0;
       });
       return;
@@ -275,7 +279,7 @@ double check(const Case& s, std::mt19937& random) {
 template <class T>
 int run(const char* name, double tolerance, int count, unsigned seed) {
   std::mt19937 random(seed);
-  const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 31, 40, 48, 56, 64, 65, 96, 100, 130};
+  const int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 31, 40, 48, 56, 64, 65, 96, 100, 130, 192};
   const int64_t groups[] = {1, 1, 2, 2, 3, 4, 5, 7, 8, 12, 16, 20, 24};
   const int64_t batches[] = {0, 1, 2, 3, 7, 8, 31, 64, 77, 128, 130};
   const auto any = [&](const auto& list) { return list[random() % (sizeof list / sizeof *list)]; };

@@ -16,11 +16,43 @@ __device__ inline uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// 16 bytes from device memory to shared memory, without registers; complete after wait_for_copies.
-__device__ inline void copy_16_bytes(void* shared, const void* global) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)), "l"(global) : "memory");
+// `valid` of BYTES (4, 8 or 16) from device memory to shared memory, without registers, and zeros for the rest;
+// complete after wait_for_copies.
+template <int BYTES>
+__device__ inline void copy_bytes(void* shared, const void* global, int valid) {
+  if constexpr (BYTES == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)), "l"(global), "r"(valid)
+                 : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(shared)), "l"(global), "n"(BYTES),
+                 "r"(valid)
+                 : "memory");
 }
-__device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+// Ends a group of copies, which may be empty; then waits for this thread's copies but those of the last LATER groups.
+__device__ inline void end_of_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int LATER>
+__device__ inline void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(LATER) : "memory");
+}
+
+// Four words of each of four neighbouring lanes (a quad), transposed: word q becomes the word lane % 4 of lane q.
+__device__ inline void transpose_quad(uint32_t (&words)[4], int lane) {
+  constexpr unsigned everyone = 0xffffffff;
+#pragma unroll
+  for (int step = 1; step <= 2; step *= 2) {
+    const bool upper = (lane & step) != 0;
+#pragma unroll
+    for (int index = 0; index < 4; ++index) {
+      if (index & step) continue;
+      const uint32_t sent = upper ? words[index] : words[index + step];
+      const uint32_t received = __shfl_xor_sync(everyone, sent, step);
+      if (upper)
+        words[index] = received;
+      else
+        words[index + step] = received;
+    }
+  }
+}
 
 // Four 8 x 8 matrices; lane l gives the address of row l % 8 of matrix l / 8, 16 bytes long and aligned.
 __device__ inline void load_matrices(uint32_t (&words)[4], const void* row) {
@@ -43,16 +75,14 @@ __device__ inline void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint3
 
 template <>
 __device__ inline void multiply_add<float16>(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
       "%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 template <>
 __device__ inline void multiply_add<bfloat16>(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
       "{%0, %1, %2, %3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));

@@ -31,6 +31,34 @@ inline cudaError_t shared_memory_limit(int* bytes) {
   return cudaDeviceGetAttribute(bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
 }
 
+// As many blocks as run at once, each of which takes several tiles.
+inline cudaError_t resident_blocks(int blocks_per_multiprocessor, int64_t* blocks) {
+  int device = 0, multiprocessors = 0;
+  cudaError_t error = cudaGetDevice(&device);
+  if (error == cudaSuccess) error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+  *blocks = static_cast<int64_t>(multiprocessors) * blocks_per_multiprocessor;
+  return error;
+}
+
+template <class T, Layout LAYOUT, class Tile>
+cudaError_t launch_resident(const TensorTask<T>& task, cudaStream_t stream) {
+  const auto kernel = tensor_kernel<T, LAYOUT, Tile>;
+  constexpr int bytes = TensorShared<LAYOUT, Tile>::bytes;
+  int64_t blocks = 0;
+  cudaError_t error = resident_blocks(Tile::blocks_per_multiprocessor, &blocks);
+  if (error == cudaSuccess && bytes > 48 * 1024)
+    error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  if (error == cudaSuccess) {
+    TensorTask<T> argument = task;
+    void* arguments[] = {&argument};
+    const dim3 grid(static_cast<unsigned>(task.tiles < blocks ? task.tiles : blocks));
+    error =
+        cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, dim3(Tile::threads), arguments, bytes, stream);
+  }
+  if (error != cudaSuccess) cudaGetLastError();
+  return error;
+}
+
 template <class T>
 cudaError_t launch_tensor(const Problem& problem, const Operands& operands, cudaStream_t stream) {
   int limit = 0;
@@ -47,9 +75,9 @@ cudaError_t launch_tensor(const Problem& problem, const Operands& operands, cuda
       return error;
     }
     if (!usable) return multiply_simt<T>(problem, operands, stream);
-    const Task<T> task =
-        make_task<T, 8, TensorSteps<T, layout, Tile>::y_vector>(problem, operands, Tile::n, Tile::r, Tile::j);
-    return launch<T>(kernel, task, Tile::threads, TensorShared<layout, Tile>::bytes, stream);
+    constexpr int y_vector = TensorSteps<T, layout, Tile>::y_vector;
+    return launch_resident<T, layout, Tile>(
+        TensorCopy<T, layout, Tile>::template make_tensor_task<y_vector>(problem, operands), stream);
   });
 }
 

@@ -10,6 +10,7 @@ namespace ksmm {
 // consecutive vectors, hence consecutive threads, follow device memory.
 template <class T, int V, Along ALONG, int ROWS, int COLUMNS, int J, int THREADS>
 struct TileMap {
+  static constexpr Along along = ALONG;
   static constexpr int vectors = ROWS * COLUMNS * J / V;
   static constexpr int per_thread = (vectors + THREADS - 1) / THREADS;
   static_assert(ALONG != Along::rows || (ROWS % V == 0 && J == 1), "vectors along rows need whole ones, and J = 1");
@@ -17,7 +18,7 @@ struct TileMap {
   static_assert(ALONG != Along::features || (COLUMNS * J % V == 0 && (J % V == 0 || V % J == 0)),
                 "a vector along features must not straddle two rows, nor two columns in part");
 
-  KSMM_BOTH static Place first_place(int vector) {
+  KSMM_BOTH static constexpr Place first_place(int vector) {
     if constexpr (ALONG == Along::rows) return {vector % (ROWS / V) * V, vector / (ROWS / V), 0};
     if constexpr (ALONG == Along::columns) {
       // j before rows: the weights of neighbouring j go to neighbouring words of shared memory
