@@ -7,7 +7,7 @@ import math
 import torch
 
 from ksmm.gradients import fake_product, gradients_with, save_operands
-from ksmm.implementations import PREFERENCE, Packed, get_implementation
+from ksmm.implementations import Packed, get_implementation, preference
 from ksmm.patterns import Pattern
 from ksmm.problem import Problem, check_layout, dtype_name
 from ksmm.reference import pattern_of
@@ -31,8 +31,8 @@ def ks_matmul(
         x: shape (..., a·c·d) in batch_first, (a·c·d, ...) in batch_last.
         weight: shape (a, b, c, d), of the dtype and device of x.
         layout: "batch_first" or "batch_last".
-        implementation: a name from `ksmm.implementations()`, or "auto" for the first of
-            `ksmm.implementations.PREFERENCE` that supports the problem.
+        implementation: a name from `ksmm.implementations()`, or "auto" for the first in
+            `ksmm.implementations.preference` that supports the problem.
 
     Returns:
         Shape (..., a·b·d) in batch_first, (a·b·d, ...) in batch_last; dtype and device of x (after autocast).
@@ -68,7 +68,7 @@ def choose(
     pattern = Pattern(*weight_shape)
     problem = Problem(pattern, 1, dtype, layout, device_type)
     if implementation == "auto":
-        return next(name for name in PREFERENCE if get_implementation(name).supports(problem) is None)
+        return next(name for name in preference(problem) if get_implementation(name).supports(problem) is None)
     reason = get_implementation(implementation).supports(problem)
     if reason is not None:
         raise ValueError(

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import ksmm
-from ksmm.implementations import PREFERENCE, Implementation, get_implementation, register
+from ksmm.implementations import Implementation, get_implementation, preference, register
 from ksmm.reference import reference_matmul, relative_error
 from tests.conftest import TOLERANCES
 
@@ -64,7 +64,16 @@ def test_the_seven_are_there_and_listed_in_order() -> None:
     names = list(ksmm.implementations())
     assert {"dense", "sparse", "bsr", "einsum", "bmm", "bmm_strided", "kernel"} <= set(names)
     assert names == sorted(names)
-    assert set(PREFERENCE) <= set(names)
+
+
+@pytest.mark.parametrize("device_type", ["cpu", "cuda"])
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("layout", ksmm.LAYOUTS)
+def test_auto_ends_with_what_takes_every_problem(layout: str, dtype: torch.dtype, device_type: str) -> None:
+    names = preference(ksmm.Problem(ksmm.Pattern(2, 3, 4, 5), 1, dtype, layout, device_type))
+    assert sorted(names) == ["bmm", "bmm_strided", "kernel"]
+    assert names[-1] == "bmm"
+    assert (names[0] == "bmm_strided") == (device_type == "cuda" and dtype.itemsize == 2 and layout == "batch_last")
 
 
 def test_bmm_strided_reads_and_writes_views() -> None:
