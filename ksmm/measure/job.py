@@ -78,20 +78,9 @@ def run_job(
     for folder in (record.parent, journal):
         prepare_folder(folder)
     with _ended_politely(), device_lock(device_type):
-        started_at, start = utc_now(), time.monotonic()
-        kernel_hash = provenance.kernel_hash()
-        content: dict[str, Any] = {
-            "job": record.stem,
-            "device": provenance.device_facts(device_type),
-            "protocol": protocol.to_dict(),
-            "provenance": {
-                "started_at": started_at,
-                "software": provenance.software_facts(),
-                "host": provenance.host_facts(),
-                "kernel_hash": kernel_hash,
-                "device_before": _device_state(device_type),
-            },
-        }
+        start = time.monotonic()
+        content = _opening(record.stem, device_type, protocol)
+        kernel_hash = content["provenance"]["kernel_hash"]
         identities = [_identity(task, protocol, kernel_hash, content["device"]) for task in tasks]
         measurements = list(_measure_all(tasks, identities, protocol, Journal(journal), restart))
         content["provenance"]["device_after"] = _device_state(device_type)
@@ -99,6 +88,22 @@ def run_job(
     content["measurements"] = [measurement.to_dict() for measurement in measurements]
     write_record(record, content)
     Journal(journal).remove(identities)
+
+
+def _opening(job: str, device_type: str, protocol: Protocol) -> dict[str, Any]:
+    """What a record holds before the first measurement."""
+    return {
+        "job": job,
+        "device": provenance.device_facts(device_type),
+        "protocol": protocol.to_dict(),
+        "provenance": {
+            "started_at": utc_now(),
+            "software": provenance.software_facts(),
+            "host": provenance.host_facts(),
+            "kernel_hash": provenance.kernel_hash(),
+            "device_before": _device_state(device_type),
+        },
+    }
 
 
 @contextlib.contextmanager
