@@ -7,6 +7,7 @@ import torch
 
 import ksmm
 from ksmm.implementations import Implementation, get_implementation, preference, register
+from ksmm.implementations.compressed import unsupported
 from ksmm.reference import reference_matmul, relative_error
 from tests.conftest import TOLERANCES
 
@@ -98,6 +99,19 @@ def test_bmm_takes_any_a_and_d_and_its_lines_compose() -> None:
         assert permuted.shape == ((18, 7, 5) if layout == "batch_first" else (18, 5, 7))
         y = bmm.permute_back(packed, bmm.multiply(packed, permuted))
         assert torch.equal(y, bmm.matmul(packed, x))
+
+
+def test_a_trial_that_runs_out_of_memory_is_not_remembered_as_unsupported() -> None:
+    def compress(matrix: torch.Tensor) -> torch.Tensor:
+        if not calls:
+            calls.append(1)
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return matrix
+
+    calls: list[int] = []
+    with pytest.raises(torch.OutOfMemoryError):
+        unsupported(compress, torch.float32, "cpu")
+    assert unsupported(compress, torch.float32, "cpu") is None
 
 
 def test_two_implementations_of_one_name_are_refused() -> None:

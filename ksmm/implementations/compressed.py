@@ -11,6 +11,9 @@ import torch
 BLOCK = 16
 """Block size of the trial: what the GPU routines for half precision start from."""
 
+DEVICE_LOST = (torch.AcceleratorError,) if hasattr(torch, "AcceleratorError") else ()
+"""CUDA errors after which nothing works in this process."""
+
 
 @functools.cache
 def unsupported(compress: Callable[[torch.Tensor], torch.Tensor], dtype: torch.dtype, device_type: str) -> str | None:
@@ -27,7 +30,9 @@ def unsupported(compress: Callable[[torch.Tensor], torch.Tensor], dtype: torch.d
     try:
         compressed_matmul(quietly(compress, matrix), matrix, "batch_first")
         compressed_matmul(quietly(compress, matrix), matrix, "batch_last")
-    except (RuntimeError, NotImplementedError) as error:
+    except (torch.OutOfMemoryError, *DEVICE_LOST):
+        raise  # says nothing of what PyTorch can do, and must not be remembered as if it did
+    except RuntimeError as error:  # NotImplementedError is one
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         return f"PyTorch {torch.__version__} on {device_type}: {reason}"
     return None
