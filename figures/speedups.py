@@ -45,7 +45,6 @@ class By:
 
 MEMORY_RATIO = By("(b+c)/(bc)", lambda index: ratios.attribute(index, "memory_ratio"), each_value=True)
 MATRIX_SIZE = By("matrix size M × N", ratios.matrix_sizes, each_value=False)
-DENSITY = By("density 1/(ad)", lambda index: ratios.attribute(index, "density"), each_value=False)
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def main() -> None:
             dtypes=arguments.dtypes,
             layouts=arguments.layouts,
             implementations=names,
-            protocol=Protocol(**arguments.protocol),
+            protocol=Protocol.from_mapping(arguments.protocol),
             record=arguments.record,
             journal=arguments.journal,
         )
