@@ -1,10 +1,11 @@
 // The multiplication by one Kronecker-sparse factor, as the CPU and the CUDA sources see it: no PyTorch.
 //
-//   Y[n, i, r, j] = sum over k of X[n, i, k, j] * W[i, r, k, j]        (Algorithm 2 of the paper, as one sum)
+//   Y[n, i, r, j] = bias[i, r, j] + sum over k of X[n, i, k, j] * W[i, r, k, j]   (Algorithm 2 of the paper, as one sum)
 //
 // with 0 <= n < batch, i < a, r < b, k < c, j < d. Sums are accumulated in float32 whatever the dtype.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace ksmm {
@@ -14,11 +15,17 @@ enum class Dtype : int { float32 = 0, float16 = 1, bfloat16 = 2 };
 // X and Y are indexed [n][i][r or k][j] in batch_first and [i][r or k][j][n] in batch_last.
 enum class Layout : int { batch_first = 0, batch_last = 1 };
 
+// How float32 is multiplied; 16-bit products are exact in any case. strict: by float32 multiply-adds. compensated: on the
+// matrix units where they have TF32, each number as a sum of two, with an error no larger than strict's. tf32: on the
+// matrix units, rounded to 10 bits of fraction.
+enum class Precision : int { strict = 0, compensated = 1, tf32 = 2 };
+
 struct Problem {
   int64_t a, b, c, d;
   int64_t batch;
-  Dtype dtype;  // of X, W and Y
+  Dtype dtype;  // of X, W, bias and Y
   Layout layout;
+  Precision precision = Precision::strict;
 };
 
 struct Operands {
@@ -29,6 +36,8 @@ struct Operands {
   // Any strides, in elements, of the dimensions a, b, c, d.
   const void* weight;
   int64_t weight_strides[4];
+  // a*b*d elements, contiguous, or null.
+  const void* bias;
   // a*b*d features by batch, contiguous; every element is written.
   void* y;
 };
@@ -40,8 +49,26 @@ using Body = void (*)(int64_t begin, int64_t end, void* context);
 using ParallelFor = void (*)(int64_t count, Body body, void* context);
 void multiply_cpu(const Problem& problem, const Operands& operands, ParallelFor parallel_for);
 
-// Enqueues on `stream` (a cudaStream_t) of the current device and returns without waiting.
+// Device memory for the time of one call: a function that returns at least `bytes` bytes, aligned to 256, usable on the
+// call's stream until the call's work is done.
+struct Workspace {
+  void* (*allocate)(size_t bytes, void* context);
+  void* context;
+};
+
+// The ways that are compiled in to multiply on CUDA devices, numbered from 0.
+int configuration_count();
+const char* configuration_name(int configuration);
+// Whether a configuration multiplies this problem with these operands on the current device; never says no to at least
+// one of them.
+bool configuration_takes(int configuration, const Problem& problem, const Operands& operands);
+// The one that the cost model picks.
+int choose_configuration(const Problem& problem, const Operands& operands);
+
+// Enqueues on `stream` (a cudaStream_t) of the current device and returns without waiting. A configuration of -1, or one
+// that does not take the problem, leaves the choice to the cost model.
 // Returns the cudaError_t of the launch, 0 on success.
-int multiply_cuda(const Problem& problem, const Operands& operands, void* stream);
+int multiply_cuda(const Problem& problem, const Operands& operands, int configuration, const Workspace& workspace,
+                  void* stream);
 
 }  // namespace ksmm

@@ -1,0 +1,43 @@
+// A way to multiply, with the tile sizes fixed: what the cost model and the tuner choose among. Host code.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+
+#include "../ks_matmul.h"
+
+namespace ksmm {
+
+// The current device, as the cost model sees it.
+struct Machine {
+  int capability;       // 90 for 9.0
+  int multiprocessors;
+  int shared_limit;     // bytes of shared memory that a block may have
+  double memory_rate;   // bytes per second of device memory, read and written
+  double cache_rate;    // bytes per second from the L2 cache to the multiprocessors
+  double matrix_rate;   // 16-bit operations per second of the matrix units; TF32 has half
+  double float_rate;    // float32 operations per second outside of them
+};
+
+// Asks once for each device; the rates are estimates.
+cudaError_t current_machine(Machine* machine);
+
+struct Configuration {
+  const char* name;  // "family tile", unique: tuning files remember it
+  // Whether W must be stored as (a, d, b, c) with c contiguous, its other strides multiples of 16 bytes and its address
+  // too; the caller sees to it, and `takes` and `launch` get operands that are so.
+  bool arranged_weight;
+  bool (*takes)(const Problem& problem, const Operands& operands, const Machine& machine);
+  double (*seconds)(const Problem& problem, const Machine& machine);  // the cost model's prediction
+  cudaError_t (*launch)(const Problem& problem, const Operands& operands, const Machine& machine,
+                        const Workspace& workspace, cudaStream_t stream);
+};
+
+// A family: an array that lives as long as the program.
+struct Configurations {
+  const Configuration* data;
+  int count;
+};
+
+}  // namespace ksmm

@@ -1,0 +1,99 @@
+// Barriers in shared memory (mbarrier), clusters of blocks, and the registers of a warpgroup. Compute capability 9.0.
+#pragma once
+
+#include <cstdint>
+
+namespace ksmm::hopper {
+
+__device__ inline uint32_t shared_address(const void* pointer) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+// A phase of a barrier completes when `arrivals` threads have arrived and all bytes that were announced have come.
+// The phases alternate: 0, 1, 0, ... A wait for the phase before the first returns at once.
+struct Barrier {
+  uint64_t state;
+
+  __device__ void init(uint32_t arrivals) {
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(this)), "r"(arrivals));
+  }
+  __device__ void arrive() {
+    asm volatile("mbarrier.arrive.release.cta.shared.b64 _, [%0];" ::"r"(shared_address(this)) : "memory");
+  }
+  // Arrives at the same barrier of another block of the cluster.
+  __device__ void arrive_at(uint32_t block) {
+    asm volatile(
+        "{.reg .b32 remote;\n"
+        "mapa.shared::cluster.u32 remote, %0, %1;\n"
+        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];}" ::"r"(shared_address(this)),
+        "r"(block)
+        : "memory");
+  }
+  // Arrives, and announces bytes that asynchronous copies will bring.
+  __device__ void arrive_expecting(uint32_t bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(this)), "r"(bytes)
+                 : "memory");
+  }
+  __device__ void wait(uint32_t phase) {
+    asm volatile(
+        "{.reg .pred done;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n"
+        "@done bra ready;\n"
+        "bra again;\n"
+        "ready:}" ::"r"(shared_address(this)),
+        "r"(phase)
+        : "memory");
+  }
+  // As wait, where other blocks of the cluster arrive.
+  __device__ void wait_for_cluster(uint32_t phase) {
+    asm volatile(
+        "{.reg .pred done;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+        "@done bra ready;\n"
+        "bra again;\n"
+        "ready:}" ::"r"(shared_address(this)),
+        "r"(phase)
+        : "memory");
+  }
+};
+
+// Makes initialised barriers known to the copy engine and to the cluster; a barrier of the block (cluster) must follow.
+__device__ inline void publish_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+
+// Which slot of a ring of SLOTS is next, and in which phase it is.
+template <int SLOTS>
+struct Ring {
+  int slot = 0;
+  uint32_t phase = 0;
+  __device__ void advance() {
+    if (++slot == SLOTS) slot = 0, phase ^= 1;
+  }
+};
+
+// A barrier of `threads` threads of the block, under a number from 1 to 15 (0 is __syncthreads).
+__device__ inline void synchronize(int number, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+__device__ inline uint32_t rank_in_cluster() {
+  uint32_t rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+__device__ inline void synchronize_cluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// Hands registers of the calling warpgroup back, or takes some; needs __launch_bounds__(threads, 1).
+template <int REGISTERS>
+__device__ inline void shrink_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+}
+template <int REGISTERS>
+__device__ inline void grow_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));
+}
+
+}  // namespace ksmm::hopper
