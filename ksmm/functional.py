@@ -18,10 +18,11 @@ def ks_matmul(
     weight: torch.Tensor,
     layout: str = "batch_first",
     implementation: str = "auto",
+    bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Y = X Kᵀ for the Kronecker-sparse matrix K of a canonical weight (Algorithm 2 of the paper).
+    """Y = X Kᵀ + bias for the Kronecker-sparse matrix K of a canonical weight (Algorithm 2 of the paper).
 
-    Differentiable in x and weight with every implementation. Under autocast both are cast as for nn.Linear.
+    Differentiable in x, weight and bias with every implementation. Under autocast all are cast as for nn.Linear.
 
     >>> x, weight = torch.randn(10, 96), torch.randn(1, 192, 48, 2)
     >>> ks_matmul(x, weight).shape
@@ -33,6 +34,7 @@ def ks_matmul(
         layout: "batch_first" or "batch_last".
         implementation: a name from `ksmm.implementations()`, or "auto" for the first in
             `ksmm.implementations.preference` that supports the problem.
+        bias: shape (a·b·d,), of the dtype and device of x; None for none.
 
     Returns:
         Shape (..., a·b·d) in batch_first, (a·b·d, ...) in batch_last; dtype and device of x (after autocast).
@@ -43,14 +45,17 @@ def ks_matmul(
     """
     check_layout(layout)
     _check_shapes(x, weight, layout)
-    x, weight = autocast_operands(x, weight)
+    x, weight, bias = autocast_operands(x, weight, bias)
     _check_dtypes(x, weight)
+    _check_bias(x, weight, bias)
     name = choose(tuple(weight.shape), x.dtype, layout, x.device.type, implementation)
     rows = flatten_batch(x, layout)
     if get_implementation(name).differentiable and rows.numel() > 0:
-        y = _multiply(name, rows, weight, layout)
+        y = _multiply(name, rows, weight, layout, bias)
     else:
         y = _opaque_matmul(rows, weight, layout, name)
+        if bias is not None:
+            y = y + (bias if layout == "batch_first" else bias[:, None])
     return restore_batch(y, x, layout)
 
 
@@ -82,13 +87,15 @@ def choose(
 choose._dynamo_marked_constant = True
 
 
-def autocast_operands(x: torch.Tensor, weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Both operands in the autocast dtype where autocast is enabled; float64 is left alone, as PyTorch does."""
+def autocast_operands(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    """The operands in the autocast dtype where autocast is enabled; float64 is left alone, as PyTorch does."""
     device_type = x.device.type
     if not torch.is_autocast_enabled(device_type) or x.dtype == torch.float64:
-        return x, weight
+        return x, weight, bias
     dtype = torch.get_autocast_dtype(device_type)
-    return x.to(dtype), weight.to(dtype)
+    return x.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
 
 
 def flatten_batch(x: torch.Tensor, layout: str) -> torch.Tensor:
@@ -115,17 +122,21 @@ _opaque_matmul.register_fake(fake_product)
 _opaque_matmul.register_autograd(gradients_with(ks_matmul), setup_context=save_operands)
 
 
-def _multiply(name: str, x: torch.Tensor, weight: torch.Tensor, layout: str) -> torch.Tensor:
+def _multiply(
+    name: str, x: torch.Tensor, weight: torch.Tensor, layout: str, bias: torch.Tensor | None = None
+) -> torch.Tensor:
     implementation = get_implementation(name)
-    return multiply_packed(name, implementation.pack(weight, layout), x)
+    return multiply_packed(name, implementation.pack(weight, layout), x, bias)
 
 
-def multiply_packed(name: str, packed: Packed, x: torch.Tensor) -> torch.Tensor:
+def multiply_packed(name: str, packed: Packed, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """One product with packed weights; an empty batch needs none, and not every library routine takes one."""
     if x.numel() == 0:
         rows = packed.pattern.rows
         return x.new_zeros((0, rows) if packed.layout == "batch_first" else (rows, 0))
-    return get_implementation(name).matmul(packed, x)
+    if bias is None:
+        return get_implementation(name).matmul(packed, x)
+    return get_implementation(name).matmul_bias(packed, x, bias)
 
 
 def _check_shapes(x: torch.Tensor, weight: torch.Tensor, layout: str) -> None:
@@ -146,4 +157,17 @@ def _check_dtypes(x: torch.Tensor, weight: torch.Tensor) -> None:
     if x.dtype != weight.dtype:
         raise ValueError(
             f"x has dtype {dtype_name(x.dtype)} and weight {dtype_name(weight.dtype)}; convert one of them with .to()"
+        )
+
+
+def _check_bias(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+    if bias is None:
+        return
+    rows = pattern_of(weight).rows
+    if tuple(bias.shape) != (rows,):
+        raise ValueError(f"bias has shape {tuple(bias.shape)}; pattern {pattern_of(weight)} takes ({rows},), a·b·d")
+    if bias.dtype != x.dtype or bias.device != x.device:
+        raise ValueError(
+            f"bias is {dtype_name(bias.dtype)} on {bias.device} and x {dtype_name(x.dtype)} on {x.device}; "
+            "convert one of them with .to()"
         )

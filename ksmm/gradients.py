@@ -30,7 +30,7 @@ def weight_gradient(
     return torch.einsum("irjn,ikjn->irkj", y_gradient.reshape(a, b, d, batch), x.reshape(a, c, d, batch))
 
 
-def fake_product(x: torch.Tensor, weight: torch.Tensor, layout: str, *_: str) -> torch.Tensor:
+def fake_product(x: torch.Tensor, weight: torch.Tensor, layout: str, *_: object) -> torch.Tensor:
     """An empty Y of the right shape, dtype and device; what torch.compile traces instead of the operator."""
     a, b, _c, d = weight.shape
     rows = a * b * d

@@ -87,21 +87,19 @@ class KSLinear(nn.Module):
         Returns:
             Shape (..., out_features), or (out_features, ...).
         """
-        y = self._multiply_frozen(x) if self._uses_frozen(x) else self._multiply(x)
-        if self.bias is None:
-            return y
-        bias = self.bias.to(y.dtype)  # differs only under autocast
-        return y + (bias if self.layout == "batch_first" else bias.view(-1, *[1] * (y.dim() - 1)))
+        return self._multiply_frozen(x) if self._uses_frozen(x) else self._multiply(x)
 
     def _multiply(self, x: torch.Tensor) -> torch.Tensor:
-        for weight in reversed(self.factors):
-            x = ks_matmul(x, weight, self.layout, self.implementation)
+        for position in reversed(range(len(self.factors))):
+            bias = self.bias if position == 0 else None
+            x = ks_matmul(x, self.factors[position], self.layout, self.implementation, bias)
         return x
 
     def _multiply_frozen(self, x: torch.Tensor) -> torch.Tensor:
         y = flatten_batch(x, self.layout)
-        for name, packed in reversed(self._frozen):
-            y = multiply_packed(name, packed, y)
+        for position in reversed(range(len(self._frozen))):
+            name, packed = self._frozen[position]
+            y = multiply_packed(name, packed, y, self.bias if position == 0 else None)
         return restore_batch(y, x, self.layout)
 
     def _uses_frozen(self, x: torch.Tensor) -> bool:

@@ -26,6 +26,9 @@ VARIANT_FLAGS = {
     "variant_avx512": (*_AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mprefer-vector-width=512"),
 }
 
+HOPPER = "90a"
+"""Compute capability 9.0 with its own instructions, which csrc/cuda/hopper is written in."""
+
 CUDA_FLAGS = ("-O3", "-std=c++17", "-Xcompiler", "-fPIC,-fvisibility=hidden", "-lineinfo")
 
 
@@ -70,10 +73,15 @@ def compiler_flags(source: Path) -> list[str]:
 
 
 def architecture_flags(architectures: tuple[str, ...]) -> list[str]:
-    """Flags of nvcc: machine code for each architecture, and PTX of the last one for GPUs yet to come."""
+    """Flags of nvcc: machine code for each architecture, and PTX of the last one for GPUs yet to come.
+
+    Code with an architecture's own instructions (90a) runs on that architecture alone, so its PTX is of no use.
+    """
     flags = [f"-gencode=arch=compute_{name},code=sm_{name}" for name in architectures]
-    if architectures:
+    if architectures and architectures[-1].isdigit():
         flags.append(f"-gencode=arch=compute_{architectures[-1]},code=compute_{architectures[-1]}")
+    if HOPPER in architectures:
+        flags.append("-DKSMM_SM90A")
     return flags
 
 
@@ -183,6 +191,7 @@ def cuda_architectures() -> tuple[str, ...]:
     else:
         devices = range(torch.cuda.device_count())
         names = ["{}{}".format(*torch.cuda.get_device_capability(device)) for device in devices]
+        names = [HOPPER if name == "90" else name for name in names]
     return tuple(sorted(set(names), key=lambda name: (int(name.rstrip("af")), name)))
 
 

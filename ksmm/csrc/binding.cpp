@@ -8,7 +8,10 @@
 #include <torch/library.h>
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "ks_matmul.h"
 
@@ -38,7 +41,15 @@ ksmm::Dtype parse_dtype(at::ScalarType dtype) {
   }
 }
 
-ksmm::Problem describe(const at::Tensor& x, const at::Tensor& weight, std::string_view layout_name) {
+ksmm::Precision parse_precision(std::string_view precision, const at::Tensor& x) {
+  if (precision == "strict") return ksmm::Precision::strict;
+  TORCH_CHECK_VALUE(precision == "default", "unknown precision '", precision, "'; choose one of default, strict");
+  // What PyTorch's own products would do on this device, but that the default is no worse than float32.
+  return x.is_cuda() && at::globalContext().allowTF32CuBLAS() ? ksmm::Precision::tf32 : ksmm::Precision::compensated;
+}
+
+ksmm::Problem describe(const at::Tensor& x, const at::Tensor& weight, std::string_view layout_name,
+                       std::string_view precision) {
   const ksmm::Layout layout = parse_layout(layout_name);
   TORCH_CHECK_VALUE(weight.dim() == 4 && weight.numel() > 0, "ks_matmul: weight has shape ", weight.sizes(),
                     "; the canonical weight of a pattern has shape (a, b, c, d), each at least 1");
@@ -52,7 +63,17 @@ ksmm::Problem describe(const at::Tensor& x, const at::Tensor& weight, std::strin
   const int features = layout == ksmm::Layout::batch_first ? 1 : 0;
   TORCH_CHECK_VALUE(x.size(features) == a * c * d, "ks_matmul: x has shape ", x.sizes(), "; dimension ", features,
                     " must be a·c·d = ", a * c * d, " in ", layout_name, " for a weight of shape ", weight.sizes());
-  return {a, b, c, d, x.size(1 - features), parse_dtype(x.scalar_type()), layout};
+  return {a, b, c, d, x.size(1 - features), parse_dtype(x.scalar_type()), layout, parse_precision(precision, x)};
+}
+
+void check_bias(const ksmm::Problem& problem, const at::Tensor& x, const std::optional<at::Tensor>& bias) {
+  if (!bias) return;
+  const int64_t rows = problem.a * problem.b * problem.d;
+  TORCH_CHECK_VALUE(bias->dim() == 1 && bias->size(0) == rows, "ks_matmul: bias has shape ", bias->sizes(),
+                    "; it must have one element for each of the a·b·d = ", rows, " output features");
+  TORCH_CHECK_VALUE(bias->scalar_type() == x.scalar_type() && bias->device() == x.device(), "ks_matmul: bias is ",
+                    bias->scalar_type(), " on ", bias->device(), " and x ", x.scalar_type(), " on ", x.device(),
+                    "; convert one of them with .to()");
 }
 
 at::Tensor empty_output(const ksmm::Problem& problem, const at::Tensor& x) {
@@ -63,11 +84,12 @@ at::Tensor empty_output(const ksmm::Problem& problem, const at::Tensor& x) {
 
 at::Tensor with_contiguous_rows(const at::Tensor& x) { return x.size(1) == 1 || x.stride(1) == 1 ? x : x.contiguous(); }
 
-ksmm::Operands operands(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& y) {
+ksmm::Operands operands(const at::Tensor& x, const at::Tensor& weight, const at::Tensor* bias, const at::Tensor& y) {
   return {x.const_data_ptr(),
           x.stride(0),
           weight.const_data_ptr(),
           {weight.stride(0), weight.stride(1), weight.stride(2), weight.stride(3)},
+          bias ? bias->const_data_ptr() : nullptr,
           y.mutable_data_ptr()};
 }
 
@@ -76,36 +98,80 @@ void parallel_for(int64_t count, ksmm::Body body, void* context) {
   at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) { body(begin, end, context); });
 }
 
-at::Tensor ks_matmul_cpu(const at::Tensor& x, const at::Tensor& weight, std::string_view layout) {
-  const ksmm::Problem problem = describe(x, weight, layout);
+using Bias = std::optional<at::Tensor>;
+
+at::Tensor ks_matmul_cpu(const at::Tensor& x, const at::Tensor& weight, std::string_view layout, const Bias& bias,
+                         std::string_view precision, int64_t) {
+  const ksmm::Problem problem = describe(x, weight, layout, precision);
+  check_bias(problem, x, bias);
   const at::Tensor y = empty_output(problem, x);
   if (problem.batch == 0) return y;
-  const at::Tensor rows = with_contiguous_rows(x);
-  ksmm::multiply_cpu(problem, operands(rows, weight, y), parallel_for);
+  const at::Tensor rows = with_contiguous_rows(x), addend = bias ? bias->contiguous() : at::Tensor();
+  ksmm::multiply_cpu(problem, operands(rows, weight, bias ? &addend : nullptr, y), parallel_for);
   return y;
 }
 
 #ifdef KSMM_WITH_CUDA
-at::Tensor ks_matmul_cuda(const at::Tensor& x, const at::Tensor& weight, std::string_view layout) {
-  const ksmm::Problem problem = describe(x, weight, layout);
+// Memory of PyTorch's caching allocator, which may be handed out again once the launches before it are queued.
+struct Scratch {
+  at::TensorOptions options;
+  std::vector<at::Tensor> tensors;
+
+  static void* allocate(size_t bytes, void* context) {
+    auto& scratch = *static_cast<Scratch*>(context);
+    scratch.tensors.push_back(at::empty({static_cast<int64_t>(bytes)}, scratch.options));
+    return scratch.tensors.back().mutable_data_ptr();
+  }
+};
+
+at::Tensor ks_matmul_cuda(const at::Tensor& x, const at::Tensor& weight, std::string_view layout, const Bias& bias,
+                          std::string_view precision, int64_t configuration) {
+  const ksmm::Problem problem = describe(x, weight, layout, precision);
+  check_bias(problem, x, bias);
   const c10::cuda::CUDAGuard guard(x.device());
   const at::Tensor y = empty_output(problem, x);
   if (problem.batch == 0) return y;
-  const at::Tensor rows = with_contiguous_rows(x);
+  const at::Tensor rows = with_contiguous_rows(x), addend = bias ? bias->contiguous() : at::Tensor();
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(x.device().index()).stream();
-  C10_CUDA_CHECK(static_cast<cudaError_t>(ksmm::multiply_cuda(problem, operands(rows, weight, y), stream)));
+  Scratch scratch{x.options().dtype(at::kByte), {}};
+  const auto error = static_cast<cudaError_t>(
+      ksmm::multiply_cuda(problem, operands(rows, weight, bias ? &addend : nullptr, y), static_cast<int>(configuration),
+                          {Scratch::allocate, &scratch}, stream));
+  C10_CUDA_CHECK(error);
   return y;
+}
+
+// For each configuration that takes the problem its number and name, the cost model's choice first.
+std::vector<std::string> configurations(const at::Tensor& x, const at::Tensor& weight, std::string_view layout,
+                                        std::string_view precision) {
+  const ksmm::Problem problem = describe(x, weight, layout, precision);
+  const c10::cuda::CUDAGuard guard(x.device());
+  const at::Tensor y = empty_output(problem, x), rows = with_contiguous_rows(x);
+  const ksmm::Operands all = operands(rows, weight, nullptr, y);
+  const int chosen = ksmm::choose_configuration(problem, all);
+  const auto entry = [](int number) { return std::to_string(number) + " " + ksmm::configuration_name(number); };
+  std::vector<std::string> names = {entry(chosen)};
+  for (int number = 0; number < ksmm::configuration_count(); ++number)
+    if (number != chosen && ksmm::configuration_takes(number, problem, all)) names.push_back(entry(number));
+  return names;
 }
 #endif
 
 }  // namespace
 
 TORCH_LIBRARY(ksmm, library) {
-  library.def("ks_matmul(Tensor x, Tensor weight, str layout) -> Tensor", {at::Tag::pt2_compliant_tag});
+  library.def(
+      "ks_matmul(Tensor x, Tensor weight, str layout, Tensor? bias=None, str precision=\"default\", "
+      "int configuration=-1) -> Tensor",
+      {at::Tag::pt2_compliant_tag});
+  library.def("configurations(Tensor x, Tensor weight, str layout, str precision=\"default\") -> str[]");
 }
 
 TORCH_LIBRARY_IMPL(ksmm, CPU, library) { library.impl("ks_matmul", ks_matmul_cpu); }
 
 #ifdef KSMM_WITH_CUDA
-TORCH_LIBRARY_IMPL(ksmm, CUDA, library) { library.impl("ks_matmul", ks_matmul_cuda); }
+TORCH_LIBRARY_IMPL(ksmm, CUDA, library) {
+  library.impl("ks_matmul", ks_matmul_cuda);
+  library.impl("configurations", configurations);
+}
 #endif

@@ -62,6 +62,19 @@ class Implementation(ABC):
             Shape (B, a·b·d) in batch_first, (a·b·d, B) in batch_last.
         """
 
+    def matmul_bias(self, packed: Packed, x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        """Y = X Kᵀ + bias, in one step where the implementation can.
+
+        Args:
+            packed: what `pack` returned for this layout.
+            x: as for `matmul`.
+            bias: shape (a·b·d,), of the dtype and device of x.
+
+        Returns:
+            As `matmul`.
+        """
+        return self.matmul(packed, x) + (bias if packed.layout == "batch_first" else bias[:, None])
+
 
 def register(cls: type[Implementation]) -> type[Implementation]:
     """Class decorator: puts an instance of the class into the registry, under its name.

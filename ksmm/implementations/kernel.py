@@ -1,13 +1,18 @@
-"""`kernel`: this project's own kernel, Algorithm 2 in one pass, as the operator ksmm::ks_matmul of a built library."""
+"""`kernel`: this project's own kernel, Algorithm 2 in one pass, as the operator ksmm::ks_matmul of a built library.
+
+`kernel_strict` is the same for float32 alone, without the matrix units.
+"""
 
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import torch
+from torch.nn import functional
 
 from ksmm import build
-from ksmm.gradients import fake_product, gradients_with, save_operands
+from ksmm.gradients import fake_product, weight_gradient
 from ksmm.implementations.base import REGISTRY, Implementation, Packed, register
 from ksmm.problem import DTYPES, Problem, dtype_name
 from ksmm.reference import pattern_of
@@ -33,18 +38,47 @@ class Kernel(Implementation):
 
     def pack(self, weight: torch.Tensor, layout: str) -> Packed:
         # The operator takes any strides; the stored order is the one in which the kernel reads. The CPU kernel has
-        # r·d + j contiguous in batch_first and reads rows of k in batch_last, as the CUDA kernel does in both for the
-        # 16-bit types; for float32 that reads rows of r, which it copies to shared memory as they are.
+        # r·d + j contiguous in batch_first and reads rows of k in batch_last, as the CUDA kernels do in both, from
+        # addresses that are multiples of 16 bytes.
         if layout == "batch_first" and weight.device.type == "cpu":
             data = weight.permute(0, 2, 1, 3).contiguous().permute(0, 2, 1, 3)  # stored as (a, c, b, d)
-        elif weight.device.type == "cuda" and weight.dtype == torch.float32:
-            data = weight.permute(0, 3, 2, 1).contiguous().permute(0, 3, 2, 1)  # stored as (a, d, c, b)
         else:
-            data = weight.permute(0, 3, 1, 2).contiguous().permute(0, 2, 3, 1)  # stored as (a, d, b, c)
+            data = weight.permute(0, 3, 1, 2)
+            padding = -data.shape[-1] % (16 // weight.element_size()) if weight.device.type == "cuda" else 0
+            data = functional.pad(data, (0, padding)).contiguous()  # stored as (a, d, b, c)
+            data = data[..., : weight.shape[2]].permute(0, 2, 3, 1)
         return Packed(pattern_of(weight), layout, data)
 
     def matmul(self, packed: Packed, x: torch.Tensor) -> torch.Tensor:
         return torch.ops.ksmm.ks_matmul(x, packed.data, packed.layout)
+
+    def matmul_bias(self, packed: Packed, x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        return torch.ops.ksmm.ks_matmul(x, packed.data, packed.layout, bias)
+
+
+@register
+class KernelStrict(Kernel):
+    """The kernel in float32 multiply-adds alone: what PyTorch's products do by default."""
+
+    name = "kernel_strict"
+
+    def supports(self, problem: Problem) -> str | None:
+        if problem.dtype != torch.float32:
+            return f"dtype {dtype_name(problem.dtype)}; only float32 has more than one precision: choose kernel"
+        if problem.device_type == "cpu":
+            return "on a CPU the kernel is strict anyway: choose kernel"
+        return super().supports(problem)
+
+    def pack(self, weight: torch.Tensor, layout: str) -> Packed:
+        # The strict kernel copies rows of r to shared memory as they are.
+        data = weight.permute(0, 3, 2, 1).contiguous().permute(0, 3, 2, 1)  # stored as (a, d, c, b)
+        return Packed(pattern_of(weight), layout, data)
+
+    def matmul(self, packed: Packed, x: torch.Tensor) -> torch.Tensor:
+        return torch.ops.ksmm.ks_matmul(x, packed.data, packed.layout, None, "strict")
+
+    def matmul_bias(self, packed: Packed, x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
+        return torch.ops.ksmm.ks_matmul(x, packed.data, packed.layout, bias, "strict")
 
 
 @functools.cache
@@ -62,7 +96,7 @@ def load() -> tuple[build.Manifest | None, str | None]:
     except OSError as error:
         return None, f"the kernel library could not be loaded: {error}; remove {manifest.library} and build it again"
     torch.library.register_fake("ksmm::ks_matmul", fake_product)
-    torch.library.register_autograd("ksmm::ks_matmul", gradients_with(_multiply), setup_context=save_operands)
+    torch.library.register_autograd("ksmm::ks_matmul", _gradients, setup_context=_save)
     return manifest, None
 
 
@@ -72,10 +106,13 @@ def _without_cuda(manifest: build.Manifest) -> str | None:
     if not torch.cuda.is_available():
         return "PyTorch sees no CUDA device"
     major, minor = torch.cuda.get_device_capability()
-    built = [divmod(int(name.rstrip("af")), 10) for name in manifest.cuda_architectures]
-    # Machine code runs on the same major version from its minor version on; the newest architecture's PTX also on
-    # everything newer.
-    if any(m == major and n <= minor for m, n in built) or max(built) <= (major, minor):
+    built = [(*divmod(int(name.rstrip("af")), 10), name.isdigit()) for name in manifest.cuda_architectures]
+    # Machine code runs on the same major version from its minor version on (with an architecture's own instructions,
+    # on that one alone); the newest architecture's PTX also on everything newer.
+    if any((m, n) == (major, minor) or (portable and m == major and n <= minor) for m, n, portable in built):
+        return None
+    *newest, portable = max(built)
+    if portable and tuple(newest) <= (major, minor):
         return None
     return (
         f"the kernel library is built for the CUDA architectures {', '.join(manifest.cuda_architectures)}, and this "
@@ -83,7 +120,22 @@ def _without_cuda(manifest: build.Manifest) -> str | None:
     )
 
 
-def _multiply(x: torch.Tensor, weight: torch.Tensor, layout: str) -> torch.Tensor:
-    """The product by weights that are in the order of some other factor, or layout."""
-    kernel = REGISTRY["kernel"]
-    return kernel.matmul(kernel.pack(weight, layout), x)
+def _save(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
+    x, weight, layout, _bias, precision, _configuration = inputs
+    ctx.layout, ctx.name = layout, "kernel_strict" if precision == "strict" else "kernel"
+    ctx.save_for_backward(x, weight)
+
+
+def _gradients(ctx: Any, y_gradient: torch.Tensor) -> tuple:
+    """Of x (the kernel again, with b and c exchanged), weight and bias, in differentiable steps."""
+    x, weight = ctx.saved_tensors
+    of_x = of_weight = of_bias = None
+    if ctx.needs_input_grad[0]:
+        kernel = REGISTRY[ctx.name]
+        of_x = kernel.matmul(kernel.pack(weight.transpose(1, 2), ctx.layout), y_gradient)
+    if ctx.needs_input_grad[1]:
+        of_weight = weight_gradient(x, y_gradient, ctx.layout, tuple(weight.shape))
+    if any(ctx.needs_input_grad[3:]):
+        of_bias = y_gradient.sum(0 if ctx.layout == "batch_first" else 1)
+    # defaults that a call leaves out take no gradient
+    return (of_x, of_weight, None, of_bias, None, None)[: len(ctx.needs_input_grad)]

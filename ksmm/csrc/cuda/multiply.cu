@@ -1,19 +1,104 @@
-// The entry point: picks the kernel for the dtype.
+// The entry points: all configurations in one list, the cost model's choice among them, and the launch.
+#include <vector>
+
 #include "../ks_matmul.h"
-#include "strict.cuh"
-#include "tensor.cuh"
+#include "arrange.cuh"
+#include "configuration.h"
+#include "portable.cuh"
 
 namespace ksmm {
+namespace {
 
-int multiply_cuda(const Problem& problem, const Operands& operands, void* stream) {
+const std::vector<Configuration>& all() {
+  static const std::vector<Configuration> configurations = [] {
+    std::vector<Configuration> list;
+    for (const Configurations family : {portable_configurations()})
+      list.insert(list.end(), family.data, family.data + family.count);
+    return list;
+  }();
+  return configurations;
+}
+
+// The operands as they will be when the weight has been arranged; its address does not matter, but must be aligned.
+Operands once_arranged(const Problem& problem, Operands operands) {
+  const int64_t multiple = problem.dtype == Dtype::float32 ? 4 : 8;
+  const int64_t padded_c = (problem.c + multiple - 1) / multiple * multiple, plane = problem.b * padded_c;
+  operands.weight = nullptr;
+  operands.weight_strides[0] = problem.d * plane, operands.weight_strides[1] = padded_c;
+  operands.weight_strides[2] = 1, operands.weight_strides[3] = plane;
+  return operands;
+}
+
+struct Candidates {
+  const Problem& problem;
+  const Operands& operands;
+  Machine machine;
+  bool arranged;
+
+  bool takes(const Configuration& configuration) const {
+    if (!configuration.arranged_weight || arranged) return configuration.takes(problem, operands, machine);
+    return configuration.takes(problem, once_arranged(problem, operands), machine);
+  }
+  // Arranging the weight takes a launch, reads it in some order and writes it.
+  double seconds(const Configuration& configuration) const {
+    const double predicted = configuration.seconds(problem, machine);
+    if (!configuration.arranged_weight || arranged) return predicted;
+    const double bytes = 4.0 * problem.a * problem.b * problem.c * problem.d;
+    return predicted + 3e-6 + 3 * bytes / machine.memory_rate;
+  }
+};
+
+cudaError_t find(const Problem& problem, const Operands& operands, int wanted, int* found, bool* arranged) {
+  Candidates candidates = {problem, operands, {}, is_arranged(problem, operands)};
+  *arranged = candidates.arranged;
+  *found = -1;
+  const cudaError_t error = current_machine(&candidates.machine);
+  if (error != cudaSuccess) return error;
+  if (wanted >= 0 && wanted < configuration_count() && candidates.takes(all()[wanted])) {
+    *found = wanted;
+    return cudaSuccess;
+  }
+  double least = 0;
+  for (int index = 0; index < configuration_count(); ++index) {
+    if (!candidates.takes(all()[index])) continue;
+    const double seconds = candidates.seconds(all()[index]);
+    if (*found < 0 || seconds < least) least = seconds, *found = index;
+  }
+  return *found < 0 ? cudaErrorInvalidValue : cudaSuccess;
+}
+
+}  // namespace
+
+int configuration_count() { return static_cast<int>(all().size()); }
+
+const char* configuration_name(int configuration) { return all()[configuration].name; }
+
+bool configuration_takes(int configuration, const Problem& problem, const Operands& operands) {
+  Candidates candidates = {problem, operands, {}, is_arranged(problem, operands)};
+  return current_machine(&candidates.machine) == cudaSuccess && candidates.takes(all()[configuration]);
+}
+
+int choose_configuration(const Problem& problem, const Operands& operands) {
+  int found = -1;
+  bool arranged = false;
+  find(problem, operands, -1, &found, &arranged);
+  return found;
+}
+
+int multiply_cuda(const Problem& problem, const Operands& operands, int configuration, const Workspace& workspace,
+                  void* stream) {
   if (problem.batch == 0) return cudaSuccess;  // an empty grid is an error to CUDA
   const auto queue = static_cast<cudaStream_t>(stream);
-  switch (problem.dtype) {
-    case Dtype::float32: return multiply_strict(problem, operands, queue);
-    case Dtype::float16: return multiply_tensor<float16>(problem, operands, queue);
-    case Dtype::bfloat16: return multiply_tensor<bfloat16>(problem, operands, queue);
-  }
-  return cudaErrorInvalidValue;
+  int found = -1;
+  bool arranged = false;
+  cudaError_t error = find(problem, operands, configuration, &found, &arranged);
+  if (error != cudaSuccess) return error;
+  Operands used = operands;
+  if (all()[found].arranged_weight && !arranged) error = arrange_weight(problem, &used, workspace, queue);
+  if (error != cudaSuccess) return error;
+  Machine machine;
+  error = current_machine(&machine);
+  return error == cudaSuccess ? all()[found].launch(problem, used, machine, workspace, queue) : error;
 }
 
 }  // namespace ksmm

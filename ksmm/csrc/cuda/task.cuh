@@ -113,7 +113,7 @@ inline bool has_vectors(const void* data, const Strides& strides, const Strides&
 // V: elements of the vectors that X and W are read in; Y_V, of those that Y is written in.
 template <class T, int V, int Y_V>
 Task<T> make_task(const Problem& problem, const Operands& operands, int tile_n, int tile_r, int tile_j) {
-  const auto [a, b, c, d, batch, dtype, layout] = problem;
+  const auto [a, b, c, d, batch, dtype, layout, precision] = problem;
   const bool first = layout == Layout::batch_first;
   const int64_t step = first ? 1 : operands.x_stride, y_step = first ? 1 : batch;
   const int64_t* strides = operands.weight_strides;

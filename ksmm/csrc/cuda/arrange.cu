@@ -1,0 +1,64 @@
+// Weights in the order that the configurations for Hopper read.
+#include "arrange.cuh"
+
+#include <algorithm>
+
+#include "number.cuh"
+
+namespace ksmm {
+namespace {
+
+struct Arrangement {
+  int64_t b, c, d, padded_c, elements;  // elements of the destination
+  int64_t i_stride, r_stride, k_stride, j_stride;
+};
+
+// Threads take neighbours in the destination: the weight is small next to X, and its reads meet in the L2 cache.
+template <class Word>
+__global__ void arrange_kernel(const Word* __restrict__ source, Word* __restrict__ destination, Arrangement size) {
+  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t at = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; at < size.elements; at += step) {
+    const int64_t k = at % size.padded_c, row = at / size.padded_c;
+    const int64_t r = row % size.b, plane = row / size.b;
+    const int64_t j = plane % size.d, i = plane / size.d;
+    const int64_t from = i * size.i_stride + r * size.r_stride + k * size.k_stride + j * size.j_stride;
+    destination[at] = k < size.c ? source[from] : Word(0);
+  }
+}
+
+int element_size(const Problem& problem) { return problem.dtype == Dtype::float32 ? 4 : 2; }
+
+}  // namespace
+
+bool is_arranged(const Problem& problem, const Operands& operands) {
+  const int64_t* strides = operands.weight_strides;
+  const int64_t multiple = 16 / element_size(problem);
+  const auto fits = [&](int64_t stride, int64_t size) { return size == 1 || stride % multiple == 0; };
+  return reinterpret_cast<uintptr_t>(operands.weight) % 16 == 0 && (problem.c == 1 || strides[2] == 1) &&
+         fits(strides[0], problem.a) && fits(strides[1], problem.b) && fits(strides[3], problem.d);
+}
+
+cudaError_t arrange_weight(const Problem& problem, Operands* operands, const Workspace& workspace,
+                           cudaStream_t stream) {
+  const int64_t multiple = 16 / element_size(problem), padded_c = (problem.c + multiple - 1) / multiple * multiple;
+  const int64_t elements = problem.a * problem.d * problem.b * padded_c;
+  void* arranged = workspace.allocate(static_cast<size_t>(elements) * element_size(problem), workspace.context);
+  const int64_t* strides = operands->weight_strides;
+  const Arrangement size = {problem.b,  problem.c,  problem.d,  padded_c,  elements,
+                            strides[0], strides[1], strides[2], strides[3]};
+  constexpr int threads = 256;
+  const auto blocks = static_cast<unsigned>(std::min<int64_t>((elements + threads - 1) / threads, 65535));
+  if (problem.dtype == Dtype::float32)
+    arrange_kernel<<<blocks, threads, 0, stream>>>(static_cast<const uint32_t*>(operands->weight),
+                                                   static_cast<uint32_t*>(arranged), size);
+  else
+    arrange_kernel<<<blocks, threads, 0, stream>>>(static_cast<const uint16_t*>(operands->weight),
+                                                   static_cast<uint16_t*>(arranged), size);
+  operands->weight = arranged;
+  const int64_t plane = problem.b * padded_c;
+  operands->weight_strides[0] = problem.d * plane, operands->weight_strides[1] = padded_c;
+  operands->weight_strides[2] = 1, operands->weight_strides[3] = plane;
+  return cudaGetLastError();
+}
+
+}  // namespace ksmm

@@ -1,0 +1,47 @@
+// What the cost model knows about the current device.
+#include <mutex>
+#include <vector>
+
+#include "configuration.h"
+
+namespace ksmm {
+namespace {
+
+// Rates of one multiprocessor at 1 Hz, and of the memory's pins, that products reach in practice. For compute
+// capability 9.0 they give the ceilings that were measured on an H200 (4.29 TB/s, 723 and 51 TFLOP/s).
+cudaError_t ask(int device, Machine* machine) {
+  cudaDeviceProp properties;
+  int clock_in_khz = 0, memory_in_khz = 0;
+  cudaError_t error = cudaGetDeviceProperties(&properties, device);
+  if (error == cudaSuccess) error = cudaDeviceGetAttribute(&clock_in_khz, cudaDevAttrClockRate, device);
+  if (error == cudaSuccess) error = cudaDeviceGetAttribute(&memory_in_khz, cudaDevAttrMemoryClockRate, device);
+  if (error != cudaSuccess) return error;
+  machine->capability = properties.major * 10 + properties.minor;
+  machine->multiprocessors = properties.multiProcessorCount;
+  machine->shared_limit = static_cast<int>(properties.sharedMemPerBlockOptin);
+  const double cycles = 1e3 * clock_in_khz * properties.multiProcessorCount;
+  const double pins = 2e3 * memory_in_khz * properties.memoryBusWidth / 8;
+  const bool wide = machine->capability == 90 || machine->capability / 10 == 10;
+  machine->memory_rate = 0.88 * pins;
+  machine->cache_rate = 21 * cycles;
+  machine->matrix_rate = (wide ? 0.68 * 4096 : 0.7 * (machine->capability == 80 ? 2048 : 1024)) * cycles;
+  machine->float_rate = 0.76 * (machine->capability == 80 || machine->capability == 75 ? 128 : 256) * cycles;
+  return cudaSuccess;
+}
+
+}  // namespace
+
+cudaError_t current_machine(Machine* machine) {
+  static std::mutex mutex;
+  static std::vector<Machine> known;
+  int device = 0;
+  cudaError_t error = cudaGetDevice(&device);
+  if (error != cudaSuccess) return error;
+  const std::lock_guard<std::mutex> guard(mutex);
+  if (device >= static_cast<int>(known.size())) known.resize(device + 1);
+  if (known[device].multiprocessors == 0) error = ask(device, &known[device]);
+  *machine = known[device];
+  return error;
+}
+
+}  // namespace ksmm
