@@ -1,6 +1,7 @@
 // The multiplication by one Kronecker-sparse factor, as the CPU and the CUDA sources see it: no PyTorch.
 //
-//   Y[n, i, r, j] = bias[i, r, j] + sum over k of X[n, i, k, j] * W[i, r, k, j]   (Algorithm 2 of the paper, as one sum)
+//   Y[n, i, r, j] = bias[i, r, j] + sum over k of X[n, i, k, j] * W[i, r, k, j]   (Algorithm 2 of the paper, as one
+//   sum)
 //
 // with 0 <= n < batch, i < a, r < b, k < c, j < d. Sums are accumulated in float32 whatever the dtype.
 #pragma once
@@ -15,9 +16,9 @@ enum class Dtype : int { float32 = 0, float16 = 1, bfloat16 = 2 };
 // X and Y are indexed [n][i][r or k][j] in batch_first and [i][r or k][j][n] in batch_last.
 enum class Layout : int { batch_first = 0, batch_last = 1 };
 
-// How float32 is multiplied; 16-bit products are exact in any case. strict: by float32 multiply-adds. compensated: on the
-// matrix units where they have TF32, each number as a sum of two, with an error no larger than strict's. tf32: on the
-// matrix units, rounded to 10 bits of fraction.
+// How float32 is multiplied; 16-bit products are exact in any case. strict: by float32 multiply-adds. compensated: on
+// the matrix units where they have TF32, each number as a sum of two, with an error no larger than strict's. tf32: on
+// the matrix units, rounded to 10 bits of fraction.
 enum class Precision : int { strict = 0, compensated = 1, tf32 = 2 };
 
 struct Problem {
@@ -65,9 +66,9 @@ bool configuration_takes(int configuration, const Problem& problem, const Operan
 // The one that the cost model picks.
 int choose_configuration(const Problem& problem, const Operands& operands);
 
-// Enqueues on `stream` (a cudaStream_t) of the current device and returns without waiting. A configuration of -1, or one
-// that does not take the problem, leaves the choice to the cost model.
-// Returns the cudaError_t of the launch, 0 on success.
+// Enqueues on `stream` (a cudaStream_t) of the current device and returns without waiting. A configuration of -1, or
+// one that does not take the problem, leaves the choice to the cost model. Returns the cudaError_t of the launch, 0 on
+// success.
 int multiply_cuda(const Problem& problem, const Operands& operands, int configuration, const Workspace& workspace,
                   void* stream);
 

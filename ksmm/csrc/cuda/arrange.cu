@@ -1,8 +1,7 @@
 // Weights in the order that the configurations for Hopper read.
-#include "arrange.cuh"
-
 #include <algorithm>
 
+#include "arrange.cuh"
 #include "number.cuh"
 
 namespace ksmm {

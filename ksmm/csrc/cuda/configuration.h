@@ -11,13 +11,13 @@ namespace ksmm {
 
 // The current device, as the cost model sees it.
 struct Machine {
-  int capability;       // 90 for 9.0
+  int capability;  // 90 for 9.0
   int multiprocessors;
-  int shared_limit;     // bytes of shared memory that a block may have
-  double memory_rate;   // bytes per second of device memory, read and written
-  double cache_rate;    // bytes per second from the L2 cache to the multiprocessors
-  double matrix_rate;   // 16-bit operations per second of the matrix units; TF32 has half
-  double float_rate;    // float32 operations per second outside of them
+  int shared_limit;    // bytes of shared memory that a block may have
+  double memory_rate;  // bytes per second of device memory, read and written
+  double cache_rate;   // bytes per second from the L2 cache to the multiprocessors
+  double matrix_rate;  // 16-bit operations per second of the matrix units; TF32 has half
+  double float_rate;   // float32 operations per second outside of them
 };
 
 // Asks once for each device; the rates are estimates.

@@ -1,23 +1,18 @@
 // The configurations that need no particular GPU.
-#include "portable.cuh"
-
 #include <algorithm>
 #include <array>
 #include <iterator>
 
+#include "portable.cuh"
 #include "strict.cuh"
 #include "tensor.cuh"
 
 namespace ksmm {
 namespace {
 
-bool takes_float32(const Problem& problem, const Operands&, const Machine&) {
-  return problem.dtype == Dtype::float32;
-}
+bool takes_float32(const Problem& problem, const Operands&, const Machine&) { return problem.dtype == Dtype::float32; }
 
-bool takes_16_bits(const Problem& problem, const Operands&, const Machine&) {
-  return problem.dtype != Dtype::float32;
-}
+bool takes_16_bits(const Problem& problem, const Operands&, const Machine&) { return problem.dtype != Dtype::float32; }
 
 double bytes_of(const Problem& problem) {
   const auto [a, b, c, d] = std::array{problem.a, problem.b, problem.c, problem.d};

@@ -1,7 +1,7 @@
 // Transposes many small matrices of 16-bit elements through shared memory, two elements an access.
-#include "transpose.cuh"
-
 #include <algorithm>
+
+#include "transpose.cuh"
 
 namespace ksmm {
 namespace {

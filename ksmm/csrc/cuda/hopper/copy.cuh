@@ -11,7 +11,11 @@
 namespace ksmm::hopper {
 
 // Bytes that are read once (X) leave the L2 cache first, bytes that are read again (W) last.
-enum class Keep : uint64_t { normal = 0x1000000000000000, first_out = 0x12F0000000000000, last_out = 0x14F0000000000000 };
+enum class Keep : uint64_t {
+  normal = 0x1000000000000000,
+  first_out = 0x12F0000000000000,
+  last_out = 0x14F0000000000000
+};
 
 __device__ inline void prefetch_map(const CUtensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");

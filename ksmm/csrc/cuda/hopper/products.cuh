@@ -25,7 +25,8 @@ enum class Swizzle : uint64_t { bytes_128 = 1, bytes_64 = 2, bytes_32 = 3 };
 // are group_stride bytes apart; far_stride is not used. To advance along K within a row, add to the address.
 // Operands with rows (or columns) contiguous, 64 16-bit elements for each k, swizzled by 128 bytes: 8 k follow each
 // other; groups of 8 k are group_stride bytes apart, and blocks of 64 rows far_stride bytes.
-__device__ inline uint64_t describe(uint32_t address, Swizzle swizzle, uint32_t group_stride, uint32_t far_stride = 16) {
+__device__ inline uint64_t describe(uint32_t address, Swizzle swizzle, uint32_t group_stride,
+                                    uint32_t far_stride = 16) {
   const auto field = [](uint32_t bytes) { return static_cast<uint64_t>((bytes & 0x3FFFF) >> 4); };
   return field(address) | field(far_stride) << 16 | field(group_stride) << 32 | static_cast<uint64_t>(swizzle) << 62;
 }

@@ -12,8 +12,8 @@ namespace ksmm::hopper {
 
 constexpr int most_dimensions = 5;
 
-// A box of a strided tensor. The fastest dimension comes first and is contiguous; strides, in elements, are those of the
-// others, and are multiples of 16 bytes. A dimension of size 1 may have any stride.
+// A box of a strided tensor. The fastest dimension comes first and is contiguous; strides, in elements, are those of
+// the others, and are multiples of 16 bytes. A dimension of size 1 may have any stride.
 struct TensorBox {
   int dimensions;
   int64_t sizes[most_dimensions];
