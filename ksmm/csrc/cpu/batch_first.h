@@ -8,6 +8,7 @@
 #pragma once
 
 #include "batch_first_weights.h"
+#include "bias.h"
 #include "work.h"
 
 namespace ksmm {
@@ -24,6 +25,7 @@ struct FirstTasks {
   const FirstPlan& plan;
   const Operands& operands;
   const float* weights;
+  const float* bias;
 
   struct Block {  // what a task works on
     int64_t set, i, first_panel, last_panel, n, count;
@@ -120,9 +122,13 @@ struct FirstTasks {
           is_last && count == compiled_rows<N>(count) && output + (N - 1) * plan.group_step + lanes <= plan.outputs();
       if (direct) target = {target.start, y, p.a * plan.outputs(), plan.group_step};
     }
+    if (bias && is_last) {
+      target.bias = bias + block.i * plan.outputs() + output;
+      target.bias_vector_step = plan.group_step;
+    }
     const float* vectors = weights + (block.set * plan.set_panels + panel) * plan.panel_floats() + k * N * lanes;
-    multiply_rows<N, row_step, Format::element>(count, depth, spread_of(plan.group_of(block.set, panel)),
-                                                rows + m * row_step, vectors, target);
+    multiply_rows<N, row_step, Format::element, Consecutive>(count, depth, spread_of(plan.group_of(block.set, panel)),
+                                                             rows + m * row_step, vectors, target);
     if (is_last && !direct) write_tile(tile, count, output, y);
   }
 
@@ -141,9 +147,10 @@ void multiply_spread(const Problem& problem, const Operands& operands, ParallelF
   const FirstPlan plan(problem, RowFormat<Spread>::most_depth);
   const Buffer weights(plan.sets * plan.set_panels * plan.panel_floats());
   run(FirstWeights<Element>{plan, operands, weights.get()}, plan.sets * plan.set_panels, parallel_for);
+  const Bias<Element> bias(problem, operands, plan.width * plan.group_step);
   const auto multiply = [&](auto width) {
     constexpr int N = decltype(width)::value;
-    run(FirstTasks<Element, Spread, N>{plan, operands, weights.get()}, plan.tasks(), parallel_for);
+    run(FirstTasks<Element, Spread, N>{plan, operands, weights.get(), bias.get()}, plan.tasks(), parallel_for);
   };
   with_width(plan.width, multiply);
 }

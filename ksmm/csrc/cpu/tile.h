@@ -29,9 +29,11 @@ struct TileTarget {
   const float* start;  // M × N vectors, one after the other; null: start from zero
   float* sums;
   int64_t row_step, vector_step;
+  const float* bias = nullptr;  // added to the sums in the end, unless null
+  int64_t bias_row_step = 0, bias_vector_step = 0;
 };
 
-template <int M, int N, int row_step, int depth_step, class Spread>
+template <int M, int N, int row_step, int depth_step, class BiasSpread, class Spread>
 void multiply_tile(int64_t depth, Spread spread, const float* rows, const float* vectors, const TileTarget target) {
   Vector sum[M][N];
   KSMM_UNROLL
@@ -52,6 +54,15 @@ void multiply_tile(int64_t depth, Spread spread, const float* rows, const float*
       for (int v = 0; v < N; ++v) sum[m][v] += element * vector[v];
     }
   }
+  if (target.bias) {
+    KSMM_UNROLL
+    for (int m = 0; m < M; ++m) {
+      KSMM_UNROLL
+      for (int v = 0; v < N; ++v) {
+        sum[m][v] += BiasSpread{}(target.bias + m * target.bias_row_step + v * target.bias_vector_step);
+      }
+    }
+  }
   KSMM_UNROLL
   for (int m = 0; m < M; ++m) {
     KSMM_UNROLL
@@ -66,14 +77,15 @@ KSMM_INLINE int compiled_rows(int64_t rows) {
 }
 
 // multiply_tile with M = compiled_rows(rows).
-template <int N, int row_step, int depth_step, class Spread>
+template <int N, int row_step, int depth_step, class BiasSpread, class Spread>
 KSMM_INLINE void multiply_rows(int64_t rows, int64_t depth, Spread spread, const float* from, const float* vectors,
                                const TileTarget& target) {
   switch (compiled_rows<N>(rows)) {
-    case 1: return multiply_tile<1, N, row_step, depth_step>(depth, spread, from, vectors, target);
-    case 2: return multiply_tile<2, N, row_step, depth_step>(depth, spread, from, vectors, target);
-    case 4: return multiply_tile<4, N, row_step, depth_step>(depth, spread, from, vectors, target);
-    default: return multiply_tile<tile_rows(N), N, row_step, depth_step>(depth, spread, from, vectors, target);
+    case 1: return multiply_tile<1, N, row_step, depth_step, BiasSpread>(depth, spread, from, vectors, target);
+    case 2: return multiply_tile<2, N, row_step, depth_step, BiasSpread>(depth, spread, from, vectors, target);
+    case 4: return multiply_tile<4, N, row_step, depth_step, BiasSpread>(depth, spread, from, vectors, target);
+    default:
+      return multiply_tile<tile_rows(N), N, row_step, depth_step, BiasSpread>(depth, spread, from, vectors, target);
   }
 }
 
