@@ -39,7 +39,8 @@ from ksmm.tuning.contest import NothingToTuneError
 from ksmm.tuning.entry import PRECISIONS
 from ksmm.tuning.file import TuningError
 from ksmm.tuning.knowledge import user_file
-from ksmm.tuning.tuner import Outcome, list_tasks, tune
+from ksmm.tuning.tasks import list_tasks
+from ksmm.tuning.tuner import Outcome, tune
 
 logger = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ for _module in pkgutil.iter_modules(__path__):
 def preference(problem: Problem) -> tuple[str, ...]:
     """What implementation="auto" tries, in this order, on a problem that nobody tuned; bmm takes every problem.
 
-    The kernel first, but for 16-bit numbers in batch_last on CUDA devices other than Hopper: what the kernel has for all
-    of them takes there twice the time of bmm_strided, in the median.
+    The kernel first, but for 16-bit numbers in batch_last on CUDA devices other than Hopper: what the kernel has for
+    all of them took twice the time of bmm_strided there, in the median.
     """
     sixteen_bits_last = problem.dtype.itemsize == 2 and problem.layout == "batch_last"
     if problem.device_type == "cuda" and sixteen_bits_last and not _is_hopper():

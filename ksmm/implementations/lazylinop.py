@@ -1,7 +1,7 @@
 """`lazylinop`: the current package of the paper's authors, if it is installed (the extra `lazylinop`).
 
-On a CPU it multiplies with NumPy; on CUDA with CuPy it is the authors' own kernel, which it compiles and tunes itself at
-the first product of each batch size. Both see PyTorch's memory through DLPack, so nothing is copied.
+On a CPU it multiplies with NumPy; on CUDA, through CuPy, it is the authors' own kernel, which it compiles and tunes
+itself at the first product of each batch size. Both see PyTorch's memory through DLPack, so nothing is copied.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ksmm.reference import pattern_of
 
 _DTYPES = (torch.float16, torch.float32, torch.float64)
 _NEEDED = {"cpu": ("lazylinop", "psutil"), "cuda": ("lazylinop", "psutil", "cupy", "pyopencl")}
-"""Packages that lazylinop 1.24 does not declare stand here too: without PyOpenCL its CUDA route is an AttributeError."""
+"""Also what lazylinop 1.24 does not declare: without PyOpenCL its CUDA route stops with an AttributeError."""
 
 _TRIAL = (1, 64, 64, 2)
 

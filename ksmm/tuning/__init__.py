@@ -1,7 +1,7 @@
 """What is fastest where, as far as it was measured: `python -m ksmm tune` writes it, the kernel and "auto" look it up.
 
-Two files tell: one that ships with the package (ksmm/tuned/<device>.json) and the user's own, which wins. A problem that
-neither of them knows is left to the kernel's cost model. Importing this package needs torch and nothing more.
+Two files tell: one that ships with the package (ksmm/tuned/<device>.json) and the user's own, which wins. A problem
+that neither of them knows is left to the kernel's cost model. Importing this package needs torch and nothing more.
 """
 
 from ksmm.tuning.comparison import summary, untuned_over_tuned

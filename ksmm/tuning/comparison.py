@@ -29,7 +29,7 @@ def untuned_over_tuned(file: Path) -> pandas.DataFrame:
 
     tuning = read_tuning(file)
     rows = [{"device": tuning.device, **_row(entry)} for entry in tuning.entries]
-    return pandas.DataFrame(rows, columns=["device", *_COLUMNS])
+    return pandas.DataFrame(rows, columns=["device", *_COLUMNS]).astype(dict.fromkeys(RATIOS, float))
 
 
 _COLUMNS = (
@@ -46,10 +46,8 @@ _COLUMNS = (
 
 
 def _row(entry: Entry) -> dict[str, object]:
-    # What multiplied before without a measurement, and after with one.
-    kernels = {"tuned": entry.configuration_ms, "untuned": entry.untuned_ms}
-    best = min([kernels["tuned"], *entry.rivals_ms.values()])
-    auto = entry.rivals_ms.get(entry.untuned, kernels["untuned"])
+    best = min([entry.configuration_ms, *entry.rivals_ms.values()])
+    auto = entry.rivals_ms.get(entry.untuned, entry.untuned_ms)
     values = (
         ",".join(map(str, entry.pattern)),
         entry.batch_size,
@@ -59,7 +57,7 @@ def _row(entry: Entry) -> dict[str, object]:
         entry.implementation,
         entry.configuration or "",
         entry.untuned_configuration or "",
-        kernels["untuned"] / kernels["tuned"],
+        entry.untuned_ms / entry.configuration_ms,
         auto / best,
     )
     return dict(zip(_COLUMNS, values, strict=True))
@@ -67,11 +65,11 @@ def _row(entry: Entry) -> dict[str, object]:
 
 def summary(ratios: pandas.DataFrame) -> pandas.DataFrame:
     """Median and 90th percentile of both ratios, by dtype, precision and layout."""
+    import pandas
+
     groups = ratios.groupby(["dtype", "precision", "layout"], sort=True)
     columns = {"problems": groups.size()}
     for ratio in RATIOS:
         columns[f"{ratio}_median"] = groups[ratio].median()
         columns[f"{ratio}_90th_percentile"] = groups[ratio].quantile(0.9)
-    import pandas
-
     return pandas.DataFrame(columns).reset_index()

@@ -28,7 +28,7 @@ _HOPEFUL = 1.3
 """Who takes more than so many times the best in the first round is not timed again."""
 
 _TIE = 1.02
-"""A rival that is faster than the kernel by less than this is not worth a dependence of the choice on the batch size."""
+"""A rival that is faster than the kernel by less than this is not worth a choice that depends on the batch size."""
 
 
 class NothingToTuneError(RuntimeError):

@@ -1,4 +1,4 @@
-"""One line of a tuning file: what was fastest on a pattern, for a range of batch sizes, a dtype, a layout, a precision."""
+"""One line of a tuning file: what was fastest on a pattern, for some batch sizes, a dtype, a layout, a precision."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from ksmm.problem import DTYPES, LAYOUTS, Problem, dtype_name
 
 PRECISIONS = ("compensated", "strict")
-"""Of float32 on CUDA: `kernel` as it is by default, and `kernel_strict`. Where TF32 is allowed, nothing is remembered."""
+"""Of float32 on CUDA: `kernel` as it is by default, and `kernel_strict`; nothing is remembered of TF32."""
 
 Key = tuple[tuple[int, int, int, int], str, str, str]
 """Pattern, dtype, layout and precision."""
@@ -115,7 +115,7 @@ def key_of(problem: Problem, precision: str) -> Key:
 
 
 def precision_of(dtype: torch.dtype, device_type: str, strict: bool = False) -> str | None:
-    """The precision that a product has by default, or strictly; None where TF32 is allowed, of which nothing is known."""
+    """The precision that a product has by default, or strictly; None for TF32, of which nothing is known."""
     if device_type != "cuda" or dtype != torch.float32:
         return ""
     if strict:
@@ -149,7 +149,7 @@ def _are_times(value: Any) -> bool:
 _CHECKS = {
     "pattern": _is_pattern,
     **dict.fromkeys(("first_batch", "last_batch", "batch_size"), _is_count),
-    "dtype": lambda value: value in DTYPES,
+    "dtype": lambda value: value in tuple(DTYPES),
     "layout": lambda value: value in LAYOUTS,
     "precision": lambda value: value in ("", *PRECISIONS),
     **dict.fromkeys(("implementation", "untuned"), _is_name),

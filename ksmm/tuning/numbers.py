@@ -27,12 +27,15 @@ def remembered_numbers(
     Args:
         kernel: "kernel" or "kernel_strict".
         weight_shape: (a, b, c, d).
-        dtype, layout: of the problem.
-        device_type, index: of the operands' device.
+        dtype: of the operands.
+        layout: "batch_first" or "batch_last".
+        device_type: of the operands.
+        index: of their device.
     """
     precision = precision_of(dtype, device_type, strict=kernel == "kernel_strict")
     choices = known(weight_shape, dtype, layout, precision, device_type, index)
-    return _numbered(kernel, weight_shape, dtype, layout, f"{device_type}:{index}", choices) if choices else ()
+    device = device_type if index is None else f"{device_type}:{index}"
+    return _numbered(kernel, weight_shape, dtype, layout, device, choices) if choices else ()
 
 
 # As torch.compiler.assume_constant_result does, without importing torch._dynamo.

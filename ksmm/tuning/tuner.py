@@ -16,19 +16,17 @@ from pathlib import Path
 import torch
 
 from ksmm.implementations import get_implementation
-from ksmm.measure import provenance
 from ksmm.measure.bench import PoisonedDeviceError
 from ksmm.measure.check import Reference
 from ksmm.measure.files import prepare_folder
 from ksmm.measure.lock import device_lock
 from ksmm.measure.protocol import Protocol
-from ksmm.patterns import Pattern
-from ksmm.problem import Problem, check_layout, dtype_name, parse_dtype
 from ksmm.tuning.contest import Contest, NothingToTuneError
-from ksmm.tuning.entry import PRECISIONS, Entry, bucket, key_of
-from ksmm.tuning.file import TuningError, TuningFile, read_tuning, write_tuning
+from ksmm.tuning.entry import Entry, bucket, key_of
+from ksmm.tuning.file import TuningFile, write_tuning
 from ksmm.tuning.knowledge import forget
-from ksmm.version import __version__
+from ksmm.tuning.opening import enter_facts, opened
+from ksmm.tuning.tasks import Task
 
 logger = logging.getLogger(__name__)
 
@@ -46,19 +44,6 @@ _DECISIVE = ("torch", "cuda", "kernel_hash", "protocol")
 """What is measured again when one of these facts changes."""
 
 
-@dataclass(frozen=True)
-class Task:
-    """A problem, and in which precision it is to be tuned."""
-
-    problem: Problem
-    precision: str
-
-    def __str__(self) -> str:
-        problem = self.problem
-        parts = (problem.pattern, dtype_name(problem.dtype), problem.layout, f"batch {problem.batch_size}")
-        return " ".join(map(str, (*parts, self.precision))).strip()
-
-
 @dataclass
 class Outcome:
     """What a run of the tuner did: how many problems it measured, found measured, gave up and did not come to."""
@@ -69,41 +54,6 @@ class Outcome:
     left: int = 0
     ratios: list[float] = dataclasses.field(default_factory=list)
     """Of the problems measured: the time of the cost model's choice over that of the best configuration."""
-
-
-def list_tasks(
-    patterns: Sequence[Pattern],
-    device_type: str,
-    batch_sizes: Sequence[int],
-    dtypes: Sequence[str],
-    layouts: Sequence[str],
-    precisions: Sequence[str] = PRECISIONS,
-) -> list[Task]:
-    """Every problem to be tuned, in order.
-
-    Args:
-        precisions: of float32 on CUDA, where there are several; what else there is has one.
-
-    Raises:
-        ValueError: an unknown name, an empty list, or a batch size below 1.
-    """
-    lists = {"patterns": patterns, "batch sizes": batch_sizes, "dtypes": dtypes, "layouts": layouts}
-    for name, entries in {**lists, "precisions": precisions}.items():
-        if not entries:
-            raise ValueError(f"the list of {name} is empty; it needs at least one entry")
-    for precision in precisions:
-        if precision not in PRECISIONS:
-            raise ValueError(f"unknown precision {precision!r}; choose among {', '.join(PRECISIONS)}")
-    if min(batch_sizes) < 1:
-        raise ValueError(f"batch size is {min(batch_sizes)}; it must be at least 1 to be timed")
-    return [
-        Task(Problem(pattern, batch_size, parse_dtype(dtype), check_layout(layout), device_type), precision)
-        for pattern in patterns
-        for dtype in dtypes
-        for batch_size in batch_sizes
-        for layout in layouts
-        for precision in (precisions if device_type == "cuda" and dtype == "float32" else ("",))
-    ]
 
 
 def tune(
@@ -137,8 +87,8 @@ def tune(
         reason = get_implementation("kernel").supports(tasks[0].problem)
         if reason is not None:
             raise NothingToTuneError(f"there is nothing to tune: {reason}")
-        tuning = _opened(file, device_type)
-        number = _enter_facts(tuning, device_type, protocol)
+        tuning = opened(file, device_type)
+        number = enter_facts(tuning, device_type, protocol)
         try:
             return _tune_all(tasks, tuning, file, number, protocol, time.monotonic() + max_seconds, again)
         finally:
@@ -208,34 +158,6 @@ def _tune(
         measured_with=number,
         **ranking,
     )
-
-
-def _opened(file: Path, device_type: str) -> TuningFile:
-    slug, name = provenance.device_slug(device_type), provenance.device_name(device_type)
-    if not file.exists():
-        return TuningFile(slug, name)
-    tuning = read_tuning(file)
-    if tuning.device_name != name:
-        raise TuningError(f"the tuning file {file} is of {tuning.device_name}, and this is {name}; name another one")
-    return tuning
-
-
-def _enter_facts(tuning: TuningFile, device_type: str, protocol: Protocol) -> int:
-    """Enters what is measured with now, unless it is there; returns its number."""
-    device = provenance.device_facts(device_type)
-    facts = {
-        "ksmm": __version__,
-        "torch": str(torch.__version__),
-        "cuda": torch.version.cuda if device_type == "cuda" else None,
-        "driver": device.get("driver"),
-        "threads": device["threads"],
-        "kernel_hash": provenance.kernel_hash(),
-        "git": provenance.git_state(),
-        "protocol": protocol.to_dict(),
-    }
-    if facts not in tuning.measured_with:
-        tuning.measured_with.append(facts)
-    return tuning.measured_with.index(facts)
 
 
 def _is_known(task: Task, tuning: TuningFile, number: int) -> bool:

@@ -3,8 +3,8 @@
 python workflow/scripts/tune_kernel.py --patterns 1,192,48,2 6,64,64,1 --device-type cuda --batch-sizes 25088 \
     --dtypes float16 --max-seconds 600 --journal measured.json --output nvidia-h200.json
 
-The journal is a tuning file that outlives a run that is stopped; the next one measures only what it lacks. At the end it
-is copied to the output. A problem that there was no time for is left to another run with the same journal.
+The journal is a tuning file that outlives a run that is stopped; the next one measures only what it lacks. At the end
+it is copied to the output. What there was no time for is left to another run with the same journal.
 """
 
 import argparse
@@ -17,7 +17,8 @@ from ksmm.measure.bench import PoisonedDeviceError
 from ksmm.measure.job import reexecute
 from ksmm.measure.protocol import Protocol
 from ksmm.tuning.file import read_tuning, write_tuning
-from ksmm.tuning.tuner import list_tasks, tune
+from ksmm.tuning.tasks import list_tasks
+from ksmm.tuning.tuner import tune
 
 
 def main() -> None:
