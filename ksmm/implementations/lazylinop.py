@@ -62,8 +62,7 @@ def _operator(weight: torch.Tensor) -> Any:
 
 
 def _multiply(operator: Any, x: torch.Tensor) -> torch.Tensor:
-    with _present_stream(x), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its advice on contiguous input
+    with _present_stream(x):
         return torch.from_dlpack(operator @ _arrays(x).from_dlpack(x.detach()))
 
 
@@ -82,8 +81,7 @@ def _present_stream(tensor: torch.Tensor) -> contextlib.AbstractContextManager:
 @functools.cache
 def _ksm() -> Any:
     """lazylinop.butterfly.ksm, imported late: importing lazylinop takes seconds."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # packages that other parts of lazylinop would like to have
+    with warnings.catch_warnings(record=True):  # packages that other parts of lazylinop would like to have
         return importlib.import_module("lazylinop.butterfly").ksm
 
 

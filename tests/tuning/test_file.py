@@ -16,7 +16,11 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     write_tuning(tmp_path / "a.json", written)
     read = read_tuning(tmp_path / "a.json")
     assert read.entries == sorted(written.entries, key=lambda one: one.key)
-    assert (read.device, read.device_name, read.measured_with) == (written.device, written.device_name, [{"torch": "0"}])
+    assert (read.device, read.device_name, read.measured_with) == (
+        written.device,
+        written.device_name,
+        [{"torch": "0"}],
+    )
 
 
 def test_the_order_of_measuring_does_not_show(tmp_path: Path) -> None:
