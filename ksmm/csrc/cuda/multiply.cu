@@ -4,6 +4,7 @@
 #include "../ks_matmul.h"
 #include "arrange.cuh"
 #include "configuration.h"
+#include "hopper/planes.h"
 #include "portable.cuh"
 
 namespace ksmm {
@@ -12,7 +13,7 @@ namespace {
 const std::vector<Configuration>& all() {
   static const std::vector<Configuration> configurations = [] {
     std::vector<Configuration> list;
-    for (const Configurations family : {portable_configurations()})
+    for (const Configurations family : {portable_configurations(), hopper::planes_configurations()})
       list.insert(list.end(), family.data, family.data + family.count);
     return list;
   }();
