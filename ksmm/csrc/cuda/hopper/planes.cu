@@ -4,6 +4,7 @@
 
 #include "../number.cuh"
 #include "planes.h"
+#include "planes_family.h"
 #include "planes_launch.cuh"
 
 namespace ksmm::hopper {
