@@ -1,0 +1,195 @@
+// The gemm kernel that holds W in shared memory: for c up to a few hundred, where device memory is the limit.
+//
+// A block stays with one (i, j) for many tiles of n. One warp keeps a ring of boxes of X full; each warpgroup takes a
+// tile of its own, so that one's way to Y overlaps with another's products. W is read once for each (i, j) of a block.
+#pragma once
+
+#include "gemm_epilogue.cuh"
+
+namespace ksmm::hopper {
+
+template <int COLUMNS_, int BLOCKS_, int WARPGROUPS_, int BUFFERS_>
+struct ResidentTile {
+  static constexpr int columns = COLUMNS_;        // r
+  static constexpr int blocks = BLOCKS_;          // of 64 n that a warpgroup takes at a time
+  static constexpr int warpgroups = WARPGROUPS_;  // that multiply
+  static constexpr int buffers = BUFFERS_;        // of a warpgroup's outlet
+  static constexpr int threads = 128 * warpgroups + 32;
+  static constexpr int stage_bytes = blocks * gemm_box;
+  static constexpr int staging_bytes = warpgroups * buffers * gemm_box;
+  static constexpr int most_slots = 8;  // of a warpgroup
+  static constexpr int slack = 2048;  // barriers, and the alignment of the swizzle
+  static_assert(columns % 16 == 0 && columns <= 256, "stmatrix takes 16 columns, a matrix instruction 256");
+  static_assert(blocks * columns / 2 <= 128, "more sums do not fit into the registers");
+  static_assert(threads * (blocks * columns / 2 + 40) <= 65536, "the registers of a multiprocessor");
+
+  static int weight_bytes(int64_t k_steps) { return static_cast<int>(k_steps * columns * 128); }
+  // Stages of X that each warpgroup has.
+  static int64_t slots(int64_t k_steps, int shared_limit) {
+    const int64_t room = shared_limit - slack - staging_bytes - k_steps * columns * 128;
+    const int64_t fitting = room / (warpgroups * stage_bytes);
+    return fitting < most_slots ? fitting : most_slots;
+  }
+};
+
+// The tiles of a block, one after the other: every team-th of its team's range, n fastest.
+struct ResidentTiles {
+  int row_tiles, team, left;
+  int row_tile, plane;
+
+  __device__ explicit ResidentTiles(const GemmTask& task) : row_tiles(task.row_tiles), team(task.team) {
+    const int teams = gridDim.x / team, index = blockIdx.x / team;
+    const auto cut = [&](int at) { return static_cast<int>(static_cast<int64_t>(task.tiles) * at / teams); };
+    const int begin = cut(index) + static_cast<int>(blockIdx.x) % team;
+    left = (cut(index + 1) - begin + team - 1) / team;
+    plane = begin / row_tiles, row_tile = begin % row_tiles;
+  }
+  // Returns whether the plane changes.
+  __device__ bool advance() {
+    const int last = plane;
+    --left, row_tile += team;
+    while (row_tile >= row_tiles) row_tile -= row_tiles, ++plane;
+    return plane != last;
+  }
+};
+
+// Which slot of a warpgroup's ring is next. All have the same number of stages behind them after the same number of turns.
+struct Cursor {
+  int slot = 0;
+  uint32_t phase = 0;
+  __device__ void advance(int slots) {
+    if (++slot == slots) slot = 0, phase ^= 1;
+  }
+};
+
+template <class Tile>
+struct ResidentShared {
+  Barrier full[Tile::warpgroups][Tile::most_slots], empty[Tile::warpgroups][Tile::most_slots];
+  Barrier weight_full, weight_empty;
+
+  __device__ void init() {
+    for (int warpgroup = 0; warpgroup < Tile::warpgroups; ++warpgroup)
+      for (int slot = 0; slot < Tile::most_slots; ++slot) full[warpgroup][slot].init(1), empty[warpgroup][slot].init(1);
+    weight_full.init(1), weight_empty.init(Tile::warpgroups);
+    publish_barriers();
+  }
+};
+
+template <class Tile>
+__device__ inline void feed_weight(const GemmTask& task, ResidentShared<Tile>& shared, unsigned char* weight, int i,
+                                   int j) {
+  constexpr int bytes = Tile::columns * 128;
+  shared.weight_full.arrive_expecting(task.k_steps * bytes);
+  for (int step = 0; step < task.k_steps; ++step)
+    load(weight + step * bytes, task.weight, shared.weight_full, Keep::last_out, step * gemm_step, 0, j, i);
+}
+
+template <class Tile, bool ROWS_CONTIGUOUS>
+__device__ void feed_resident(const GemmTask& task, ResidentShared<Tile>& shared, unsigned char* weight,
+                              unsigned char* rings) {
+  Cursor first;  // of the turn
+  int turn = 0;
+  uint32_t weight_phase = 1;
+  bool changed = true;
+  for (ResidentTiles tiles(task); tiles.left > 0; changed = tiles.advance()) {
+    const int i = tiles.plane / task.groups_j, j = tiles.plane % task.groups_j;
+    if (changed) {
+      shared.weight_empty.wait(weight_phase);
+      weight_phase ^= 1;
+      feed_weight(task, shared, weight, i, j);
+    }
+    Cursor cursor = first;
+    for (int step = 0; step < task.k_steps; ++step, cursor.advance(task.slots)) {
+      Barrier& full = shared.full[turn][cursor.slot];
+      shared.empty[turn][cursor.slot].wait(cursor.phase ^ 1);
+      full.arrive_expecting(Tile::stage_bytes);
+      unsigned char* stage = rings + (turn * task.slots + cursor.slot) * Tile::stage_bytes;
+      for (int block = 0; block < Tile::blocks; ++block)
+        load_box<ROWS_CONTIGUOUS>(stage + block * gemm_box, task.x, full,
+                                  (tiles.row_tile * Tile::blocks + block) * gemm_rows, step * gemm_step, i, j);
+    }
+    if (++turn == Tile::warpgroups) turn = 0, first = cursor;
+  }
+}
+
+// The products of a tile; empties its stages.
+template <class T, class Tile, bool ROWS_CONTIGUOUS>
+__device__ inline void multiply_tile(float (&sums)[Tile::blocks][Tile::columns / 2], const GemmTask& task,
+                                     Barrier* full, Barrier* empty, uint32_t weight, uint32_t ring, Cursor& cursor) {
+  const bool sender = threadIdx.x % 128 == 0;
+  int last_slot = 0, step = 0;
+  do {  // once at least: a loop that may be left out makes the compiler serialise the products
+    full[cursor.slot].wait(cursor.phase);
+    begin_products();
+#pragma unroll
+    for (int block = 0; block < Tile::blocks; ++block)
+      multiply_stage<T, Tile::columns, ROWS_CONTIGUOUS>(sums[block],
+                                                        ring + cursor.slot * Tile::stage_bytes + block * gemm_box,
+                                                        weight + step * Tile::columns * 128);
+    commit_products();
+    wait_for_products<1>();
+    if (step > 0 && sender) empty[last_slot].arrive();
+    last_slot = cursor.slot;
+    cursor.advance(task.slots);
+  } while (++step < task.k_steps);
+  wait_for_products<0>();
+#pragma unroll
+  for (int block = 0; block < Tile::blocks; ++block) fence_sums<Tile::columns>(sums[block]);
+  if (sender) empty[last_slot].arrive();
+}
+
+template <class T, class Tile, bool ROWS_CONTIGUOUS>
+__device__ void multiply_resident(const GemmTask& task, ResidentShared<Tile>& shared, unsigned char* weight,
+                                  unsigned char* rings, unsigned char* staging) {
+  const int warpgroup = threadIdx.x / 128;
+  const bool sender = threadIdx.x % 128 == 0;
+  Outlet<T, ROWS_CONTIGUOUS, Tile::buffers> outlet{staging + warpgroup * Tile::buffers * gemm_box, 1 + warpgroup};
+  const uint32_t ring = shared_address(rings + warpgroup * task.slots * Tile::stage_bytes);
+  float sums[Tile::blocks][Tile::columns / 2];
+  Cursor cursor;
+  uint32_t weight_phase = 0;
+  int turn = 0;
+  for (ResidentTiles tiles(task); tiles.left > 0;) {
+    const int i = tiles.plane / task.groups_j, j = tiles.plane % task.groups_j, row_tile = tiles.row_tile;
+    const bool mine = turn == warpgroup;
+    if (++turn == Tile::warpgroups) turn = 0;
+    if (mine) {
+#pragma unroll
+      for (int block = 0; block < Tile::blocks; ++block) start_sums<T, Tile::columns>(sums[block], task, 0, i, j);
+      shared.weight_full.wait(weight_phase);
+      multiply_tile<T, Tile, ROWS_CONTIGUOUS>(sums, task, shared.full[warpgroup], shared.empty[warpgroup],
+                                              shared_address(weight), ring, cursor);
+    }
+    if (tiles.advance()) {
+      // also without a tile of this plane: warpgroups that were two planes ahead would mistake one phase for another
+      shared.weight_full.wait(weight_phase);
+      weight_phase ^= 1;
+      if (sender) shared.weight_empty.arrive();
+    }
+    if (mine) {
+#pragma unroll
+      for (int block = 0; block < Tile::blocks; ++block)
+        outlet.template put<Tile::columns>(sums[block], task, (row_tile * Tile::blocks + block) * gemm_rows, 0, i, j);
+    }
+  }
+  if (sender) wait_for_stores();
+}
+
+template <class T, class Tile, bool ROWS_CONTIGUOUS>
+__global__ __launch_bounds__(Tile::threads, 1) void resident_kernel(const __grid_constant__ GemmTask task) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  extern __shared__ unsigned char unaligned[];
+  unsigned char* rings = unaligned + (1024 - shared_address(unaligned) % 1024) % 1024;
+  unsigned char* staging = rings + Tile::warpgroups * task.slots * Tile::stage_bytes;
+  unsigned char* weight = staging + Tile::staging_bytes;
+  auto& shared = *reinterpret_cast<ResidentShared<Tile>*>(weight + task.k_steps * Tile::columns * 128);
+  if (threadIdx.x == 0) shared.init();
+  __syncthreads();
+  if (threadIdx.x < 128 * Tile::warpgroups)
+    multiply_resident<T, Tile, ROWS_CONTIGUOUS>(task, shared, weight, rings, staging);
+  else if (threadIdx.x == 128 * Tile::warpgroups)
+    feed_resident<Tile, ROWS_CONTIGUOUS>(task, shared, weight, rings);
+#endif
+}
+
+}  // namespace ksmm::hopper
