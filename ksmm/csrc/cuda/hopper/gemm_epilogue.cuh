@@ -4,6 +4,9 @@
 #include "copy.cuh"
 #include "gemm_task.cuh"
 #include "products.cuh"
+#ifndef XKEEP
+#define XKEEP Keep::normal
+#endif
 
 namespace ksmm::hopper {
 
@@ -11,9 +14,9 @@ namespace ksmm::hopper {
 template <bool ROWS_CONTIGUOUS>
 __device__ inline void load_box(void* shared, const CUtensorMap& map, Barrier& barrier, int n, int k, int i, int j) {
   if constexpr (ROWS_CONTIGUOUS)
-    load(shared, map, barrier, Keep::normal, n, j, k, i);
+    load(shared, map, barrier, XKEEP, n, j, k, i);
   else
-    load(shared, map, barrier, Keep::normal, k, n, j, i);
+    load(shared, map, barrier, XKEEP, k, n, j, i);
 }
 
 // Stores 64 n by 64 r of Y, without what lies beyond b and the batch.

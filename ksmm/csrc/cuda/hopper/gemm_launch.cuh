@@ -1,5 +1,8 @@
 // Launching the gemm kernels of one number format. Host code.
 #pragma once
+#ifndef STAGES256
+#define STAGES256 4
+#endif
 
 #include "gemm.h"
 #include "gemm_resident.cuh"
@@ -14,8 +17,11 @@ using ResidentOf = ResidentTile<COLUMNS, (COLUMNS <= 96 ? 2 : 1), (COLUMNS <= 64
 
 // 256 columns leave room for three stages of 48 KB and Y of 64 n by 128 r, twice.
 template <int COLUMNS>
-using StreamedOf = StreamedTile<COLUMNS, 4, COLUMNS == 256 ? 2 : COLUMNS / 64>;
+using StreamedOf = StreamedTile<COLUMNS, COLUMNS == 256 ? STAGES256 : 4, COLUMNS == 256 ? (STAGES256 == 4 ? 2 : 4) : COLUMNS / 64>;
 
+#ifndef STAGES256
+#define STAGES256 4
+#endif
 // Calls run(tile) with the type of the tile; run returns the same for each.
 template <class Run>
 auto with_gemm_tile(GemmTile tile, Run run) {
@@ -93,11 +99,11 @@ cudaError_t launch_tile(const GemmView& view, ResidentTile<COLUMNS, BLOCKS, WARP
   task.row_tiles = static_cast<int>((view.rows + Tile::blocks * gemm_rows - 1) / (Tile::blocks * gemm_rows));
   task.column_tiles = 1;
   task.tiles = static_cast<int>(task.row_tiles * view.groups_i * view.groups_j);
-  task.slots = static_cast<int>(Tile::slots(task.k_steps, machine.shared_limit));
+  task.weight_slots = Tile::weight_slots(task.k_steps, machine.shared_limit);
+  task.slots = Tile::slots(task.k_steps, task.weight_slots, machine.shared_limit);
   task.team = gemm_team;
   while (machine.multiprocessors % task.team != 0) --task.team;
-  const int shared_bytes = Tile::slack + Tile::staging_bytes + Tile::weight_bytes(task.k_steps) +
-                           Tile::warpgroups * task.slots * Tile::stage_bytes;
+  const auto shared_bytes = static_cast<int>(Tile::shared_bytes(task.k_steps, task.weight_slots, task.slots));
   return launch_gemm_kernel(resident_kernel<T, Tile, ROWS_CONTIGUOUS>, task, machine.multiprocessors, Tile::threads,
                             shared_bytes, stream);
 }

@@ -18,17 +18,26 @@ struct ResidentTile {
   static constexpr int stage_bytes = blocks * gemm_box;
   static constexpr int staging_bytes = warpgroups * buffers * gemm_box;
   static constexpr int most_slots = 8;  // of a warpgroup
+  static constexpr int most_weight_slots = 3;
   static constexpr int slack = 2048;  // barriers, and the alignment of the swizzle
   static_assert(columns % 16 == 0 && columns <= 256, "stmatrix takes 16 columns, a matrix instruction 256");
   static_assert(blocks * columns / 2 <= 128, "more sums do not fit into the registers");
   static_assert(threads * (blocks * columns / 2 + 40) <= 65536, "the registers of a multiprocessor");
 
-  static int weight_bytes(int64_t k_steps) { return static_cast<int>(k_steps * columns * 128); }
-  // Stages of X that each warpgroup has.
-  static int64_t slots(int64_t k_steps, int shared_limit) {
-    const int64_t room = shared_limit - slack - staging_bytes - k_steps * columns * 128;
-    const int64_t fitting = room / (warpgroups * stage_bytes);
-    return fitting < most_slots ? fitting : most_slots;
+  // Of shared memory, with a number of matrices W, and of stages for each warpgroup.
+  static int64_t shared_bytes(int64_t k_steps, int weight_slots, int64_t slots) {
+    return slack + staging_bytes + weight_slots * k_steps * columns * 128 + warpgroups * slots * stage_bytes;
+  }
+  static int slots(int64_t k_steps, int weight_slots, int shared_limit) {
+    int slots = 0;
+    while (slots < most_slots && shared_bytes(k_steps, weight_slots, slots + 1) <= shared_limit) ++slots;
+    return slots;
+  }
+  // W of the next (i, j) comes early where that leaves stages of X for a tile and a half.
+  static int weight_slots(int64_t k_steps, int shared_limit) {
+    int count = most_weight_slots;
+    while (count > 1 && slots(k_steps, count, shared_limit) * warpgroups * stage_bytes < 90000) --count;
+    return count;
   }
 };
 
@@ -53,7 +62,7 @@ struct ResidentTiles {
   }
 };
 
-// Which slot of a warpgroup's ring is next. All have the same number of stages behind them after the same number of turns.
+// Which slot of a ring of a number of slots is next, and in which phase it is.
 struct Cursor {
   int slot = 0;
   uint32_t phase = 0;
@@ -65,50 +74,72 @@ struct Cursor {
 template <class Tile>
 struct ResidentShared {
   Barrier full[Tile::warpgroups][Tile::most_slots], empty[Tile::warpgroups][Tile::most_slots];
-  Barrier weight_full, weight_empty;
+  Barrier weight_full[Tile::most_weight_slots], weight_empty[Tile::most_weight_slots];
 
   __device__ void init() {
     for (int warpgroup = 0; warpgroup < Tile::warpgroups; ++warpgroup)
       for (int slot = 0; slot < Tile::most_slots; ++slot) full[warpgroup][slot].init(1), empty[warpgroup][slot].init(1);
-    weight_full.init(1), weight_empty.init(Tile::warpgroups);
+    for (int slot = 0; slot < Tile::most_weight_slots; ++slot)
+      weight_full[slot].init(1), weight_empty[slot].init(Tile::warpgroups);
     publish_barriers();
   }
 };
 
 template <class Tile>
-__device__ inline void feed_weight(const GemmTask& task, ResidentShared<Tile>& shared, unsigned char* weight, int i,
-                                   int j) {
+__device__ inline void feed_weight(const GemmTask& task, ResidentShared<Tile>& shared, unsigned char* weights,
+                                   const Cursor& cursor, int i, int j) {
   constexpr int bytes = Tile::columns * 128;
-  shared.weight_full.arrive_expecting(task.k_steps * bytes);
+  Barrier& full = shared.weight_full[cursor.slot];
+  shared.weight_empty[cursor.slot].wait(cursor.phase ^ 1);
+  full.arrive_expecting(task.k_steps * bytes);
   for (int step = 0; step < task.k_steps; ++step)
-    load(weight + step * bytes, task.weight, shared.weight_full, Keep::last_out, step * gemm_step, 0, j, i);
+    load(weights + (cursor.slot * task.k_steps + step) * bytes, task.weight, full, Keep::last_out, step * gemm_step, 0,
+         j, i);
+}
+
+// Loads the stages of `count` tiles of one plane, one for each warpgroup from `turn` on: in turns, so that all rings are
+// full also where a tile has more stages than a ring.
+template <class Tile, bool ROWS_CONTIGUOUS>
+__device__ inline void feed_tiles(const GemmTask& task, ResidentShared<Tile>& shared, unsigned char* rings,
+                                  Cursor (&cursors)[Tile::warpgroups], int turn, int count, int row_tile, int i,
+                                  int j) {
+  for (int step = 0; step < task.k_steps; ++step) {
+#pragma unroll
+    for (int warpgroup = 0; warpgroup < Tile::warpgroups; ++warpgroup) {
+      const int place = (warpgroup - turn + Tile::warpgroups) % Tile::warpgroups;
+      if (place >= count) continue;
+      Cursor& cursor = cursors[warpgroup];
+      Barrier& full = shared.full[warpgroup][cursor.slot];
+      shared.empty[warpgroup][cursor.slot].wait(cursor.phase ^ 1);
+      full.arrive_expecting(Tile::stage_bytes);
+      unsigned char* stage = rings + (warpgroup * task.slots + cursor.slot) * Tile::stage_bytes;
+      const int n = (row_tile + place * task.team) * Tile::blocks * gemm_rows;
+      for (int block = 0; block < Tile::blocks; ++block)
+        load_box<ROWS_CONTIGUOUS>(stage + block * gemm_box, task.x, full, n + block * gemm_rows, step * gemm_step, i,
+                                  j);
+      cursor.advance(task.slots);
+    }
+  }
 }
 
 template <class Tile, bool ROWS_CONTIGUOUS>
-__device__ void feed_resident(const GemmTask& task, ResidentShared<Tile>& shared, unsigned char* weight,
+__device__ void feed_resident(const GemmTask& task, ResidentShared<Tile>& shared, unsigned char* weights,
                               unsigned char* rings) {
-  Cursor first;  // of the turn
+  Cursor cursors[Tile::warpgroups], weight;
   int turn = 0;
-  uint32_t weight_phase = 1;
   bool changed = true;
-  for (ResidentTiles tiles(task); tiles.left > 0; changed = tiles.advance()) {
-    const int i = tiles.plane / task.groups_j, j = tiles.plane % task.groups_j;
+  for (ResidentTiles tiles(task); tiles.left > 0;) {
+    const int i = tiles.plane / task.groups_j, j = tiles.plane % task.groups_j, row_tile = tiles.row_tile;
     if (changed) {
-      shared.weight_empty.wait(weight_phase);
-      weight_phase ^= 1;
-      feed_weight(task, shared, weight, i, j);
+      feed_weight(task, shared, weights, weight, i, j);
+      weight.advance(task.weight_slots);
     }
-    Cursor cursor = first;
-    for (int step = 0; step < task.k_steps; ++step, cursor.advance(task.slots)) {
-      Barrier& full = shared.full[turn][cursor.slot];
-      shared.empty[turn][cursor.slot].wait(cursor.phase ^ 1);
-      full.arrive_expecting(Tile::stage_bytes);
-      unsigned char* stage = rings + (turn * task.slots + cursor.slot) * Tile::stage_bytes;
-      for (int block = 0; block < Tile::blocks; ++block)
-        load_box<ROWS_CONTIGUOUS>(stage + block * gemm_box, task.x, full,
-                                  (tiles.row_tile * Tile::blocks + block) * gemm_rows, step * gemm_step, i, j);
-    }
-    if (++turn == Tile::warpgroups) turn = 0, first = cursor;
+    int count = 0;
+    do {
+      changed = tiles.advance();
+    } while (++count < Tile::warpgroups && !changed && tiles.left > 0);
+    feed_tiles<Tile, ROWS_CONTIGUOUS>(task, shared, rings, cursors, turn, count, row_tile, i, j);
+    turn = (turn + count) % Tile::warpgroups;
   }
 }
 
@@ -139,15 +170,14 @@ __device__ inline void multiply_tile(float (&sums)[Tile::blocks][Tile::columns /
 }
 
 template <class T, class Tile, bool ROWS_CONTIGUOUS>
-__device__ void multiply_resident(const GemmTask& task, ResidentShared<Tile>& shared, unsigned char* weight,
+__device__ void multiply_resident(const GemmTask& task, ResidentShared<Tile>& shared, unsigned char* weights,
                                   unsigned char* rings, unsigned char* staging) {
   const int warpgroup = threadIdx.x / 128;
   const bool sender = threadIdx.x % 128 == 0;
   Outlet<T, ROWS_CONTIGUOUS, Tile::buffers> outlet{staging + warpgroup * Tile::buffers * gemm_box, 1 + warpgroup};
   const uint32_t ring = shared_address(rings + warpgroup * task.slots * Tile::stage_bytes);
   float sums[Tile::blocks][Tile::columns / 2];
-  Cursor cursor;
-  uint32_t weight_phase = 0;
+  Cursor cursor, weight;
   int turn = 0;
   for (ResidentTiles tiles(task); tiles.left > 0;) {
     const int i = tiles.plane / task.groups_j, j = tiles.plane % task.groups_j, row_tile = tiles.row_tile;
@@ -156,15 +186,16 @@ __device__ void multiply_resident(const GemmTask& task, ResidentShared<Tile>& sh
     if (mine) {
 #pragma unroll
       for (int block = 0; block < Tile::blocks; ++block) start_sums<T, Tile::columns>(sums[block], task, 0, i, j);
-      shared.weight_full.wait(weight_phase);
-      multiply_tile<T, Tile, ROWS_CONTIGUOUS>(sums, task, shared.full[warpgroup], shared.empty[warpgroup],
-                                              shared_address(weight), ring, cursor);
+      shared.weight_full[weight.slot].wait(weight.phase);
+      multiply_tile<T, Tile, ROWS_CONTIGUOUS>(
+          sums, task, shared.full[warpgroup], shared.empty[warpgroup],
+          shared_address(weights + weight.slot * task.k_steps * Tile::columns * 128), ring, cursor);
     }
     if (tiles.advance()) {
-      // also without a tile of this plane: warpgroups that were two planes ahead would mistake one phase for another
-      shared.weight_full.wait(weight_phase);
-      weight_phase ^= 1;
-      if (sender) shared.weight_empty.arrive();
+      // also without a tile of this plane: a warpgroup that is two planes ahead would mistake one phase for another
+      shared.weight_full[weight.slot].wait(weight.phase);
+      if (sender) shared.weight_empty[weight.slot].arrive();
+      weight.advance(task.weight_slots);
     }
     if (mine) {
 #pragma unroll
@@ -181,14 +212,15 @@ __global__ __launch_bounds__(Tile::threads, 1) void resident_kernel(const __grid
   extern __shared__ unsigned char unaligned[];
   unsigned char* rings = unaligned + (1024 - shared_address(unaligned) % 1024) % 1024;
   unsigned char* staging = rings + Tile::warpgroups * task.slots * Tile::stage_bytes;
-  unsigned char* weight = staging + Tile::staging_bytes;
-  auto& shared = *reinterpret_cast<ResidentShared<Tile>*>(weight + task.k_steps * Tile::columns * 128);
+  unsigned char* weights = staging + Tile::staging_bytes;
+  auto& shared =
+      *reinterpret_cast<ResidentShared<Tile>*>(weights + task.weight_slots * task.k_steps * Tile::columns * 128);
   if (threadIdx.x == 0) shared.init();
   __syncthreads();
   if (threadIdx.x < 128 * Tile::warpgroups)
-    multiply_resident<T, Tile, ROWS_CONTIGUOUS>(task, shared, weight, rings, staging);
+    multiply_resident<T, Tile, ROWS_CONTIGUOUS>(task, shared, weights, rings, staging);
   else if (threadIdx.x == 128 * Tile::warpgroups)
-    feed_resident<Tile, ROWS_CONTIGUOUS>(task, shared, weight, rings);
+    feed_resident<Tile, ROWS_CONTIGUOUS>(task, shared, weights, rings);
 #endif
 }
 

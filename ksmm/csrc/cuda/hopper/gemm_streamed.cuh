@@ -35,6 +35,17 @@ struct StreamedShared {
   }
 };
 
+// Arrives at a barrier of a block of the cluster. Release at the scope of the cluster, which the copy engine does not need
+// here (nothing was written), costs a fence of device memory for each stage: a fifth of the time.
+__device__ inline void arrive_remotely(Barrier& barrier, uint32_t block) {
+  asm volatile(
+      "{.reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [remote];}" ::"r"(shared_address(&barrier)),
+      "r"(block)
+      : "memory");
+}
+
 // Where a tile of a cluster is: r fastest, so that the blocks that share X run at the same time.
 struct StreamedPlace {
   int r, n, i, j;
@@ -74,7 +85,7 @@ __device__ void multiply_streamed(const GemmTask& task, StreamedShared<Tile>& sh
   const int warpgroup = threadIdx.x / 128, thread = threadIdx.x % 128;
   Outlet<T, ROWS_CONTIGUOUS, Tile::buffers> outlet{staging + warpgroup * Tile::buffers * gemm_box, 1 + warpgroup};
   const auto release = [&](int slot) {
-    if (thread < Tile::cluster) shared.empty[slot].arrive_at(thread);
+    if (thread < Tile::cluster) arrive_remotely(shared.empty[slot], thread);
   };
   float sums[Tile::columns / 2];
   Ring<Tile::stages> ring;
@@ -83,7 +94,9 @@ __device__ void multiply_streamed(const GemmTask& task, StreamedShared<Tile>& sh
     start_sums<T, Tile::columns>(sums, task, place.r, place.i, place.j);
     int last_slot = 0, step = 0;
     do {  // once at least: a loop that may be left out makes the compiler serialise the products
+#ifndef NOFULL
       shared.full[ring.slot].wait(ring.phase);
+#endif
       begin_products();
       multiply_stage<T, Tile::columns, ROWS_CONTIGUOUS>(
           sums, shared_address(x + ring.slot * Tile::x_bytes + warpgroup * gemm_box),
@@ -97,6 +110,9 @@ __device__ void multiply_streamed(const GemmTask& task, StreamedShared<Tile>& sh
     wait_for_products<0>();
     fence_sums<Tile::columns>(sums);
     release(last_slot);
+#ifdef NOPUT
+    if (sums[0] == 1.2345f)
+#endif
     outlet.template put<Tile::columns>(sums, task, place.n + warpgroup * gemm_rows, place.r, place.i, place.j);
   }
   if (thread == 0) wait_for_stores();

@@ -21,7 +21,8 @@ struct GemmTask {
   int row_tiles;  // tiles of n, or pairs of them in clusters
   int column_tiles;
   int tiles;  // in all
-  int slots;  // stages of the ring (resident)
+  int slots;         // stages of a warpgroup's ring (resident)
+  int weight_slots;  // matrices W that there is room for (resident)
   int team;   // blocks that share a range of tiles (resident)
 };
 
