@@ -101,8 +101,7 @@ cudaError_t launch_tile(const GemmView& view, ResidentTile<COLUMNS, BLOCKS, WARP
   task.tiles = static_cast<int>(task.row_tiles * view.groups_i * view.groups_j);
   task.weight_slots = Tile::weight_slots(task.k_steps, machine.shared_limit);
   task.slots = Tile::slots(task.k_steps, task.weight_slots, machine.shared_limit);
-  task.team = gemm_team;
-  while (machine.multiprocessors % task.team != 0) --task.team;
+  task.chunk = Tile::warpgroups * gemm_team;
   const auto shared_bytes = static_cast<int>(Tile::shared_bytes(task.k_steps, task.weight_slots, task.slots));
   return launch_gemm_kernel(resident_kernel<T, Tile, ROWS_CONTIGUOUS>, task, machine.multiprocessors, Tile::threads,
                             shared_bytes, stream);

@@ -41,24 +41,41 @@ struct ResidentTile {
   }
 };
 
-// The tiles of a block, one after the other: every team-th of its team's range, n fastest.
+// The tiles of a block, one after the other. All blocks go through the tiles (n fastest, then j) together, each taking
+// `chunk` neighbours at a time: what is touched at a time stays within few pages of device memory, and W is reloaded
+// once for a chunk at most. What is left for less than a chunk each is shared evenly.
 struct ResidentTiles {
-  int row_tiles, team, left;
+  int row_tiles, chunk, total;
+  int first, tile, left_of_chunk;  // of the round, of the block
   int row_tile, plane;
+  bool plane_changed = true;
 
-  __device__ explicit ResidentTiles(const GemmTask& task) : row_tiles(task.row_tiles), team(task.team) {
-    const int teams = gridDim.x / team, index = blockIdx.x / team;
-    const auto cut = [&](int at) { return static_cast<int>(static_cast<int64_t>(task.tiles) * at / teams); };
-    const int begin = cut(index) + static_cast<int>(blockIdx.x) % team;
-    left = (cut(index + 1) - begin + team - 1) / team;
-    plane = begin / row_tiles, row_tile = begin % row_tiles;
+  __device__ explicit ResidentTiles(const GemmTask& task)
+      : row_tiles(task.row_tiles), chunk(task.chunk), total(task.tiles), plane(-1) {
+    start_round(0);
   }
-  // Returns whether the plane changes.
+  __device__ bool done() const { return left_of_chunk == 0; }
+  // Returns whether the next tile is the neighbour of the last, in the same plane.
   __device__ bool advance() {
-    const int last = plane;
-    --left, row_tile += team;
-    while (row_tile >= row_tiles) row_tile -= row_tiles, ++plane;
-    return plane != last;
+    if (--left_of_chunk == 0) {
+      start_round(first + static_cast<int>(gridDim.x) * chunk);
+      return false;
+    }
+    ++tile;
+    plane_changed = ++row_tile == row_tiles;
+    if (plane_changed) row_tile = 0, ++plane;
+    return !plane_changed;
+  }
+
+ private:
+  __device__ void start_round(int tile_of_first_block) {
+    first = tile_of_first_block;
+    const int blocks = static_cast<int>(gridDim.x), left = total - first, block = static_cast<int>(blockIdx.x);
+    if (left < blocks * chunk) chunk = (left + blocks - 1) / blocks;
+    tile = first + block * chunk;
+    left_of_chunk = max(0, min(chunk, total - tile));
+    plane_changed = plane != tile / row_tiles;
+    plane = tile / row_tiles, row_tile = tile % row_tiles;
   }
 };
 
@@ -113,7 +130,7 @@ __device__ inline void feed_tiles(const GemmTask& task, ResidentShared<Tile>& sh
       shared.empty[warpgroup][cursor.slot].wait(cursor.phase ^ 1);
       full.arrive_expecting(Tile::stage_bytes);
       unsigned char* stage = rings + (warpgroup * task.slots + cursor.slot) * Tile::stage_bytes;
-      const int n = (row_tile + place * task.team) * Tile::blocks * gemm_rows;
+      const int n = (row_tile + place) * Tile::blocks * gemm_rows;
       for (int block = 0; block < Tile::blocks; ++block)
         load_box<ROWS_CONTIGUOUS>(stage + block * gemm_box, task.x, full, n + block * gemm_rows, step * gemm_step, i,
                                   j);
@@ -127,17 +144,14 @@ __device__ void feed_resident(const GemmTask& task, ResidentShared<Tile>& shared
                               unsigned char* rings) {
   Cursor cursors[Tile::warpgroups], weight;
   int turn = 0;
-  bool changed = true;
-  for (ResidentTiles tiles(task); tiles.left > 0;) {
+  for (ResidentTiles tiles(task); !tiles.done();) {
     const int i = tiles.plane / task.groups_j, j = tiles.plane % task.groups_j, row_tile = tiles.row_tile;
-    if (changed) {
+    if (tiles.plane_changed) {
       feed_weight(task, shared, weights, weight, i, j);
       weight.advance(task.weight_slots);
     }
-    int count = 0;
-    do {
-      changed = tiles.advance();
-    } while (++count < Tile::warpgroups && !changed && tiles.left > 0);
+    int count = 1;
+    while (tiles.advance() && count < Tile::warpgroups) ++count;
     feed_tiles<Tile, ROWS_CONTIGUOUS>(task, shared, rings, cursors, turn, count, row_tile, i, j);
     turn = (turn + count) % Tile::warpgroups;
   }
@@ -179,7 +193,7 @@ __device__ void multiply_resident(const GemmTask& task, ResidentShared<Tile>& sh
   float sums[Tile::blocks][Tile::columns / 2];
   Cursor cursor, weight;
   int turn = 0;
-  for (ResidentTiles tiles(task); tiles.left > 0;) {
+  for (ResidentTiles tiles(task); !tiles.done();) {
     const int i = tiles.plane / task.groups_j, j = tiles.plane % task.groups_j, row_tile = tiles.row_tile;
     const bool mine = turn == warpgroup;
     if (++turn == Tile::warpgroups) turn = 0;
@@ -191,7 +205,8 @@ __device__ void multiply_resident(const GemmTask& task, ResidentShared<Tile>& sh
           sums, task, shared.full[warpgroup], shared.empty[warpgroup],
           shared_address(weights + weight.slot * task.k_steps * Tile::columns * 128), ring, cursor);
     }
-    if (tiles.advance()) {
+    tiles.advance();
+    if (!tiles.done() && tiles.plane_changed) {
       // also without a tile of this plane: a warpgroup that is two planes ahead would mistake one phase for another
       shared.weight_full[weight.slot].wait(weight.phase);
       if (sender) shared.weight_empty[weight.slot].arrive();

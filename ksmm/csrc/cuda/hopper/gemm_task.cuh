@@ -23,7 +23,7 @@ struct GemmTask {
   int tiles;  // in all
   int slots;         // stages of a warpgroup's ring (resident)
   int weight_slots;  // matrices W that there is room for (resident)
-  int team;   // blocks that share a range of tiles (resident)
+  int chunk;         // neighbouring tiles that a block takes at a time (resident)
 };
 
 }  // namespace ksmm::hopper
