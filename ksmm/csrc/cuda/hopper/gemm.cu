@@ -22,7 +22,8 @@ int64_t steps(const GemmView& view) { return (view.c + gemm_step - 1) / gemm_ste
 // W in shared memory, whole, with two stages for each warpgroup beside it at least.
 template <int COLUMNS, int BLOCKS, int WARPGROUPS, int BUFFERS>
 bool fits(const GemmView& view, ResidentTile<COLUMNS, BLOCKS, WARPGROUPS, BUFFERS> tile, const Machine& machine) {
-  return view.b <= COLUMNS && decltype(tile)::slots(steps(view), 1, machine.shared_limit) >= 2;
+  // Y is written 64 columns at a time, which must not reach into the next tile
+  return (view.b <= COLUMNS || COLUMNS % 64 == 0) && decltype(tile)::slots(steps(view), 1, machine.shared_limit) >= 2;
 }
 template <int COLUMNS, int STAGES, int BUFFERS>
 bool fits(const GemmView&, StreamedTile<COLUMNS, STAGES, BUFFERS> tile, const Machine& machine) {

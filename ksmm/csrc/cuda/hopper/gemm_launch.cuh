@@ -2,6 +2,12 @@
 #pragma once
 #ifndef STAGES256
 #define STAGES256 4
+#ifndef RG
+#define RG 3
+#endif
+#ifndef RB
+#define RB 2
+#endif
 #endif
 
 #include "gemm.h"
@@ -13,7 +19,7 @@ namespace ksmm::hopper {
 
 // For W in shared memory: as many warpgroups as the registers allow, each with 128 n where the sums fit.
 template <int COLUMNS>
-using ResidentOf = ResidentTile<COLUMNS, (COLUMNS <= 96 ? 2 : 1), (COLUMNS <= 64 || COLUMNS == 128 ? 4 : COLUMNS == 256 ? 2 : 3), 2>;
+using ResidentOf = ResidentTile<COLUMNS, (COLUMNS <= 96 ? 2 : 1), (COLUMNS == 256 ? 2 : RG), RB>;
 
 // 256 columns leave room for three stages of 48 KB and Y of 64 n by 128 r, twice.
 template <int COLUMNS>
@@ -21,6 +27,12 @@ using StreamedOf = StreamedTile<COLUMNS, COLUMNS == 256 ? STAGES256 : 4, COLUMNS
 
 #ifndef STAGES256
 #define STAGES256 4
+#ifndef RG
+#define RG 3
+#endif
+#ifndef RB
+#define RB 2
+#endif
 #endif
 // Calls run(tile) with the type of the tile; run returns the same for each.
 template <class Run>
@@ -97,8 +109,8 @@ cudaError_t launch_tile(const GemmView& view, ResidentTile<COLUMNS, BLOCKS, WARP
   const cudaError_t error = describe_gemm(&task, view, Tile::columns);
   if (error != cudaSuccess) return error;
   task.row_tiles = static_cast<int>((view.rows + Tile::blocks * gemm_rows - 1) / (Tile::blocks * gemm_rows));
-  task.column_tiles = 1;
-  task.tiles = static_cast<int>(task.row_tiles * view.groups_i * view.groups_j);
+  task.column_tiles = static_cast<int>((view.b + Tile::columns - 1) / Tile::columns);
+  task.tiles = static_cast<int>(task.row_tiles * task.column_tiles * view.groups_i * view.groups_j);
   task.weight_slots = Tile::weight_slots(task.k_steps, machine.shared_limit);
   task.slots = Tile::slots(task.k_steps, task.weight_slots, machine.shared_limit);
   task.chunk = Tile::warpgroups * gemm_team;
