@@ -4,9 +4,6 @@
 #include "copy.cuh"
 #include "gemm_task.cuh"
 #include "products.cuh"
-#ifndef XKEEP
-#define XKEEP Keep::normal
-#endif
 
 namespace ksmm::hopper {
 
@@ -14,18 +11,27 @@ namespace ksmm::hopper {
 template <bool ROWS_CONTIGUOUS>
 __device__ inline void load_box(void* shared, const CUtensorMap& map, Barrier& barrier, int n, int k, int i, int j) {
   if constexpr (ROWS_CONTIGUOUS)
-    load(shared, map, barrier, XKEEP, n, j, k, i);
+    load(shared, map, barrier, Keep::normal, n, j, k, i);
   else
-    load(shared, map, barrier, XKEEP, k, n, j, i);
+    load(shared, map, barrier, Keep::normal, k, n, j, i);
+}
+
+// As store(), for bytes that are not read again: they leave the L2 cache first.
+__device__ inline void store_and_forget(const CUtensorMap& map, const void* shared, int c0, int c1, int c2, int c3) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group.L2::cache_hint [%1, {%2, %3, %4, %5}], [%0], %6;" ::"r"(
+          shared_address(shared)),
+      "l"(&map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "l"(static_cast<uint64_t>(Keep::first_out))
+      : "memory");
 }
 
 // Stores 64 n by 64 r of Y, without what lies beyond b and the batch.
 template <bool ROWS_CONTIGUOUS>
 __device__ inline void store_box(const CUtensorMap& map, const void* shared, int n, int r, int i, int j) {
   if constexpr (ROWS_CONTIGUOUS)
-    store(map, shared, n, j, r, i);
+    store_and_forget(map, shared, n, j, r, i);
   else
-    store(map, shared, r, n, j, i);
+    store_and_forget(map, shared, r, n, j, i);
 }
 
 // Keeps the compiler from moving the sums about while products are under way, which would serialise them.

@@ -1,14 +1,5 @@
 // Launching the gemm kernels of one number format. Host code.
 #pragma once
-#ifndef STAGES256
-#define STAGES256 4
-#ifndef RG
-#define RG 3
-#endif
-#ifndef RB
-#define RB 2
-#endif
-#endif
 
 #include "gemm.h"
 #include "gemm_resident.cuh"
@@ -19,21 +10,12 @@ namespace ksmm::hopper {
 
 // For W in shared memory: as many warpgroups as the registers allow, each with 128 n where the sums fit.
 template <int COLUMNS>
-using ResidentOf = ResidentTile<COLUMNS, (COLUMNS <= 96 ? 2 : 1), (COLUMNS == 256 ? 2 : RG), RB>;
+using ResidentOf = ResidentTile<COLUMNS, COLUMNS <= 96 ? 2 : 1, COLUMNS <= 64 ? 4 : COLUMNS == 256 ? 2 : 3, 2>;
 
-// 256 columns leave room for three stages of 48 KB and Y of 64 n by 128 r, twice.
+// Four stages of 256 columns leave room for a quarter of Y in the outlets; fewer stages measured slower.
 template <int COLUMNS>
-using StreamedOf = StreamedTile<COLUMNS, COLUMNS == 256 ? STAGES256 : 4, COLUMNS == 256 ? (STAGES256 == 4 ? 2 : 4) : COLUMNS / 64>;
+using StreamedOf = StreamedTile<COLUMNS, 4, COLUMNS == 256 ? 2 : COLUMNS / 64>;
 
-#ifndef STAGES256
-#define STAGES256 4
-#ifndef RG
-#define RG 3
-#endif
-#ifndef RB
-#define RB 2
-#endif
-#endif
 // Calls run(tile) with the type of the tile; run returns the same for each.
 template <class Run>
 auto with_gemm_tile(GemmTile tile, Run run) {
@@ -99,7 +81,11 @@ inline cudaError_t launch_gemm_kernel(void (*kernel)(GemmTask), GemmTask& task, 
   return error;
 }
 
-inline int gemm_team = 12;
+// Neighbouring tiles that a block takes at a time: few, so that all blocks are in the same pages of device memory; more
+// where W is large, since it is read once for each of these runs.
+inline int gemm_chunk(int warpgroups, int columns, int k_steps) {
+  return warpgroups * (columns * k_steps > 768 || columns == 256 ? 16 : columns * k_steps > 384 ? 8 : 2);
+}
 
 template <class T, bool ROWS_CONTIGUOUS, int COLUMNS, int BLOCKS, int WARPGROUPS, int BUFFERS>
 cudaError_t launch_tile(const GemmView& view, ResidentTile<COLUMNS, BLOCKS, WARPGROUPS, BUFFERS> tile,
@@ -109,11 +95,11 @@ cudaError_t launch_tile(const GemmView& view, ResidentTile<COLUMNS, BLOCKS, WARP
   const cudaError_t error = describe_gemm(&task, view, Tile::columns);
   if (error != cudaSuccess) return error;
   task.row_tiles = static_cast<int>((view.rows + Tile::blocks * gemm_rows - 1) / (Tile::blocks * gemm_rows));
-  task.column_tiles = static_cast<int>((view.b + Tile::columns - 1) / Tile::columns);
-  task.tiles = static_cast<int>(task.row_tiles * task.column_tiles * view.groups_i * view.groups_j);
+  task.column_tiles = 1;
+  task.tiles = static_cast<int>(task.row_tiles * view.groups_i * view.groups_j);
   task.weight_slots = Tile::weight_slots(task.k_steps, machine.shared_limit);
   task.slots = Tile::slots(task.k_steps, task.weight_slots, machine.shared_limit);
-  task.chunk = Tile::warpgroups * gemm_team;
+  task.chunk = gemm_chunk(Tile::warpgroups, Tile::columns, task.k_steps);
   const auto shared_bytes = static_cast<int>(Tile::shared_bytes(task.k_steps, task.weight_slots, task.slots));
   return launch_gemm_kernel(resident_kernel<T, Tile, ROWS_CONTIGUOUS>, task, machine.multiprocessors, Tile::threads,
                             shared_bytes, stream);

@@ -1,7 +1,7 @@
 // The gemm kernel that holds W in shared memory: for c up to a few hundred, where device memory is the limit.
 //
-// A block stays with one (i, j) for some tiles of n. Each warpgroup takes a tile of its own, with a ring of stages of X
-// that a warp keeps full, so that one's way to Y overlaps with another's products. W is read once for each (i, j) of a block.
+// A block stays with one (i, j) for many tiles of n. One warp keeps a ring of boxes of X full; each warpgroup takes a
+// tile of its own, so that one's way to Y overlaps with another's products. W is read once for each (i, j) of a block.
 #pragma once
 
 #include "gemm_epilogue.cuh"
@@ -14,7 +14,7 @@ struct ResidentTile {
   static constexpr int blocks = BLOCKS_;          // of 64 n that a warpgroup takes at a time
   static constexpr int warpgroups = WARPGROUPS_;  // that multiply
   static constexpr int buffers = BUFFERS_;        // of a warpgroup's outlet
-  static constexpr int threads = 160 * warpgroups;
+  static constexpr int threads = 128 * warpgroups + 32;
   static constexpr int stage_bytes = blocks * gemm_box;
   static constexpr int staging_bytes = warpgroups * buffers * gemm_box;
   static constexpr int most_slots = 8;  // of a warpgroup
@@ -22,7 +22,7 @@ struct ResidentTile {
   static constexpr int slack = 2048;  // barriers, and the alignment of the swizzle
   static_assert(columns % 16 == 0 && columns <= 256, "stmatrix takes 16 columns, a matrix instruction 256");
   static_assert(blocks * columns / 2 <= 128, "more sums do not fit into the registers");
-  static_assert(threads * (blocks * columns / 2 + 36) <= 65536, "the registers of a multiprocessor");
+  static_assert(threads * (blocks * columns / 2 + 40) <= 65536, "the registers of a multiprocessor");
 
   // Of shared memory, with a number of matrices W, and of stages for each warpgroup.
   static int64_t shared_bytes(int64_t k_steps, int weight_slots, int64_t slots) {
@@ -102,55 +102,58 @@ struct ResidentShared {
   }
 };
 
-// What the tiles of a plane have in common. The columns of one (i, j) follow each other, so that X is still in the L2 cache.
-struct ResidentPlace {
-  int r, i, j;
-  __device__ ResidentPlace(const GemmTask& task, int plane, int columns) {
-    r = plane % task.column_tiles * columns;
-    i = plane / task.column_tiles / task.groups_j, j = plane / task.column_tiles % task.groups_j;
-  }
-};
-
 template <class Tile>
 __device__ inline void feed_weight(const GemmTask& task, ResidentShared<Tile>& shared, unsigned char* weights,
-                                   const Cursor& cursor, const ResidentPlace& place) {
+                                   const Cursor& cursor, int i, int j) {
   constexpr int bytes = Tile::columns * 128;
   Barrier& full = shared.weight_full[cursor.slot];
   shared.weight_empty[cursor.slot].wait(cursor.phase ^ 1);
   full.arrive_expecting(task.k_steps * bytes);
   for (int step = 0; step < task.k_steps; ++step)
-    load(weights + (cursor.slot * task.k_steps + step) * bytes, task.weight, full, Keep::last_out, step * gemm_step,
-         place.r, place.j, place.i);
+    load(weights + (cursor.slot * task.k_steps + step) * bytes, task.weight, full, Keep::last_out, step * gemm_step, 0,
+         j, i);
 }
 
-// One warp for each warpgroup: a single one does not issue copies fast enough. The first also loads W.
+// Loads the stages of `count` tiles of one plane, one for each warpgroup from `turn` on: in turns, so that all rings are
+// full also where a tile has more stages than a ring.
 template <class Tile, bool ROWS_CONTIGUOUS>
-__device__ void feed_resident(const GemmTask& task, ResidentShared<Tile>& shared, unsigned char* weights,
-                              unsigned char* rings, int warpgroup) {
-  Barrier *full = shared.full[warpgroup], *empty = shared.empty[warpgroup];
-  unsigned char* ring = rings + warpgroup * task.slots * Tile::stage_bytes;
-  Cursor cursor, weight;
-  int turn = 0;
-  for (ResidentTiles tiles(task); !tiles.done(); tiles.advance()) {
-    const bool mine = turn == warpgroup;
-    if (++turn == Tile::warpgroups) turn = 0;
-    if (!mine && !(tiles.plane_changed && warpgroup == 0)) continue;
-    const ResidentPlace place(task, tiles.plane, Tile::columns);
-    if (tiles.plane_changed && warpgroup == 0) {
-      feed_weight(task, shared, weights, weight, place);
-      weight.advance(task.weight_slots);
-    }
-    if (!mine) continue;
-    const int n = tiles.row_tile * Tile::blocks * gemm_rows;
-    for (int step = 0; step < task.k_steps; ++step) {
-      empty[cursor.slot].wait(cursor.phase ^ 1);
-      full[cursor.slot].arrive_expecting(Tile::stage_bytes);
+__device__ inline void feed_tiles(const GemmTask& task, ResidentShared<Tile>& shared, unsigned char* rings,
+                                  Cursor (&cursors)[Tile::warpgroups], int turn, int count, int row_tile, int i,
+                                  int j) {
+  for (int step = 0; step < task.k_steps; ++step) {
 #pragma unroll
+    for (int warpgroup = 0; warpgroup < Tile::warpgroups; ++warpgroup) {
+      const int place = (warpgroup - turn + Tile::warpgroups) % Tile::warpgroups;
+      if (place >= count) continue;
+      Cursor& cursor = cursors[warpgroup];
+      Barrier& full = shared.full[warpgroup][cursor.slot];
+      shared.empty[warpgroup][cursor.slot].wait(cursor.phase ^ 1);
+      full.arrive_expecting(Tile::stage_bytes);
+      unsigned char* stage = rings + (warpgroup * task.slots + cursor.slot) * Tile::stage_bytes;
+      const int n = (row_tile + place) * Tile::blocks * gemm_rows;
       for (int block = 0; block < Tile::blocks; ++block)
-        load_box<ROWS_CONTIGUOUS>(ring + cursor.slot * Tile::stage_bytes + block * gemm_box, task.x,
-                                  full[cursor.slot], n + block * gemm_rows, step * gemm_step, place.i, place.j);
+        load_box<ROWS_CONTIGUOUS>(stage + block * gemm_box, task.x, full, n + block * gemm_rows, step * gemm_step, i,
+                                  j);
       cursor.advance(task.slots);
     }
+  }
+}
+
+template <class Tile, bool ROWS_CONTIGUOUS>
+__device__ void feed_resident(const GemmTask& task, ResidentShared<Tile>& shared, unsigned char* weights,
+                              unsigned char* rings) {
+  Cursor cursors[Tile::warpgroups], weight;
+  int turn = 0;
+  for (ResidentTiles tiles(task); !tiles.done();) {
+    const int i = tiles.plane / task.groups_j, j = tiles.plane % task.groups_j, row_tile = tiles.row_tile;
+    if (tiles.plane_changed) {
+      feed_weight(task, shared, weights, weight, i, j);
+      weight.advance(task.weight_slots);
+    }
+    int count = 1;
+    while (tiles.advance() && count < Tile::warpgroups) ++count;
+    feed_tiles<Tile, ROWS_CONTIGUOUS>(task, shared, rings, cursors, turn, count, row_tile, i, j);
+    turn = (turn + count) % Tile::warpgroups;
   }
 }
 
@@ -191,14 +194,12 @@ __device__ void multiply_resident(const GemmTask& task, ResidentShared<Tile>& sh
   Cursor cursor, weight;
   int turn = 0;
   for (ResidentTiles tiles(task); !tiles.done();) {
-    const ResidentPlace place(task, tiles.plane, Tile::columns);
-    const int n = tiles.row_tile * Tile::blocks * gemm_rows;
+    const int i = tiles.plane / task.groups_j, j = tiles.plane % task.groups_j, row_tile = tiles.row_tile;
     const bool mine = turn == warpgroup;
     if (++turn == Tile::warpgroups) turn = 0;
     if (mine) {
 #pragma unroll
-      for (int block = 0; block < Tile::blocks; ++block)
-        start_sums<T, Tile::columns>(sums[block], task, place.r, place.i, place.j);
+      for (int block = 0; block < Tile::blocks; ++block) start_sums<T, Tile::columns>(sums[block], task, 0, i, j);
       shared.weight_full[weight.slot].wait(weight.phase);
       multiply_tile<T, Tile, ROWS_CONTIGUOUS>(
           sums, task, shared.full[warpgroup], shared.empty[warpgroup],
@@ -214,7 +215,7 @@ __device__ void multiply_resident(const GemmTask& task, ResidentShared<Tile>& sh
     if (mine) {
 #pragma unroll
       for (int block = 0; block < Tile::blocks; ++block)
-        outlet.template put<Tile::columns>(sums[block], task, n + block * gemm_rows, place.r, place.i, place.j);
+        outlet.template put<Tile::columns>(sums[block], task, (row_tile * Tile::blocks + block) * gemm_rows, 0, i, j);
     }
   }
   if (sender) wait_for_stores();
@@ -233,8 +234,8 @@ __global__ __launch_bounds__(Tile::threads, 1) void resident_kernel(const __grid
   __syncthreads();
   if (threadIdx.x < 128 * Tile::warpgroups)
     multiply_resident<T, Tile, ROWS_CONTIGUOUS>(task, shared, weights, rings, staging);
-  else if (threadIdx.x % 32 == 0)
-    feed_resident<Tile, ROWS_CONTIGUOUS>(task, shared, weights, rings, threadIdx.x / 32 - 4 * Tile::warpgroups);
+  else if (threadIdx.x == 128 * Tile::warpgroups)
+    feed_resident<Tile, ROWS_CONTIGUOUS>(task, shared, weights, rings);
 #endif
 }
 

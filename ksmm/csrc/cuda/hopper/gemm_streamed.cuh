@@ -94,9 +94,7 @@ __device__ void multiply_streamed(const GemmTask& task, StreamedShared<Tile>& sh
     start_sums<T, Tile::columns>(sums, task, place.r, place.i, place.j);
     int last_slot = 0, step = 0;
     do {  // once at least: a loop that may be left out makes the compiler serialise the products
-#ifndef NOFULL
       shared.full[ring.slot].wait(ring.phase);
-#endif
       begin_products();
       multiply_stage<T, Tile::columns, ROWS_CONTIGUOUS>(
           sums, shared_address(x + ring.slot * Tile::x_bytes + warpgroup * gemm_box),
@@ -110,9 +108,6 @@ __device__ void multiply_streamed(const GemmTask& task, StreamedShared<Tile>& sh
     wait_for_products<0>();
     fence_sums<Tile::columns>(sums);
     release(last_slot);
-#ifdef NOPUT
-    if (sums[0] == 1.2345f)
-#endif
     outlet.template put<Tile::columns>(sums, task, place.n + warpgroup * gemm_rows, place.r, place.i, place.j);
   }
   if (thread == 0) wait_for_stores();
