@@ -18,10 +18,9 @@ template <class Element, class Spread, int N>
 struct FirstTasks {
   using Stored = typename Element::Stored;
   using Format = RowFormat<Spread>;
-  static constexpr bool repeats = !std::is_same<Spread, Consecutive>::value && !std::is_same<Spread, Reorder>::value;
   static constexpr int M = tile_rows(N);
-  // The margin keeps rows out of each other's cache sets, and takes what a vector writes past a row's end.
-  static constexpr int row_step = int(Format::most_depth) * Format::element + lanes;
+  // The margin keeps rows out of each other's cache sets, and takes what a vector reads or writes past a row's end.
+  static constexpr int row_step = Format::most_floats + lanes;
   const FirstPlan& plan;
   const Operands& operands;
   const float* weights;
@@ -56,7 +55,7 @@ struct FirstTasks {
       const int64_t depth = smaller(plan.depth, c - k);
       copy_inputs(block, k, depth, rows);
       // The longer operand of the two stays in the first-level cache.
-      if (repeats) {
+      if (!Format::slices(plan.problem.d)) {
         for (int64_t panel = block.first_panel; panel < block.last_panel; ++panel) {
           for (int64_t m = 0; m < block.count; m += M) multiply_panel(block, panel, m, k, depth, rows, sums);
         }
@@ -75,7 +74,7 @@ struct FirstTasks {
     for (int64_t m = 0; m < block.count; ++m) {
       const Stored* from = static_cast<const Stored*>(operands.x) + (block.n + m) * operands.x_stride;
       const int64_t feature = (block.i * p.c + k) * p.d;
-      if (repeats) {
+      if (!Format::slices(p.d)) {
         convert<Element>(from + feature, depth * p.d, rows + m * row_step, operands.x_stride);
       } else {
         copy_slices(from + feature, depth, p.a * p.c * p.d - feature, plan.group_of(block.set, 0) * lanes % p.d,
@@ -127,8 +126,8 @@ struct FirstTasks {
       target.bias_vector_step = plan.group_step;
     }
     const float* vectors = weights + (block.set * plan.set_panels + panel) * plan.panel_floats() + k * N * lanes;
-    multiply_rows<N, row_step, Format::element, Consecutive>(count, depth, spread_of(plan.group_of(block.set, panel)),
-                                                             rows + m * row_step, vectors, target);
+    multiply_rows<N, row_step, Consecutive>(count, depth, Format::step(p.d), spread_of(plan.group_of(block.set, panel)),
+                                            rows + m * row_step, vectors, target);
     if (is_last && !direct) write_tile(tile, count, output, y);
   }
 
@@ -144,7 +143,7 @@ struct FirstTasks {
 
 template <class Element, class Spread>
 void multiply_spread(const Problem& problem, const Operands& operands, ParallelFor parallel_for) {
-  const FirstPlan plan(problem, RowFormat<Spread>::most_depth);
+  const FirstPlan plan(problem, RowFormat<Spread>::most_depth(problem.d));
   const Buffer weights(plan.sets * plan.set_panels * plan.panel_floats());
   run(FirstWeights<Element>{plan, operands, weights.get()}, plan.sets * plan.set_panels, parallel_for);
   const Bias<Element> bias(problem, operands, plan.width * plan.group_step);

@@ -155,7 +155,7 @@ struct LastTasks {
       target.bias_row_step = p.d;
     }
     const float* from = weights + (ij * plan.row_panels + row) * plan.panel_floats() + k * M;
-    multiply_rows<N, 1, M, Repeat<1>>(rows, depth, Repeat<1>{}, from, block, target);
+    multiply_rows<N, 1, Repeat<1>>(rows, depth, Constant<M>{}, Repeat<1>{}, from, block, target);
     if (is_last && !direct) {
       for (int64_t m = 0; m < rows; ++m) write<Element>(tile + m * N * lanes, count, y + m * p.d * p.batch);
     }
