@@ -41,6 +41,7 @@ include: "workflow/rules/common.smk"
 include: "workflow/rules/build.smk"
 include: "workflow/rules/time.smk"
 include: "workflow/rules/figures.smk"
+include: "workflow/rules/counters.smk"
 include: "workflow/rules/notebooks.smk"
 include: "workflow/rules/report.smk"
 
