@@ -2,6 +2,7 @@
 #   make figures                        measure on this machine and draw (workflow/config/default.yaml)
 #   make figures DEVICE=nvidia-h200     draw the published measurements of a device, without measuring
 #   make figures CONFIG=workflow/config/paper.yaml
+#   make counters                       count with Nsight Compute what the kernel does on the GPU, and draw it
 #   make publish DEVICE=nvidia-h200     copy a finished run from results/ to measurements/, to be redrawn anywhere
 #   make test, make lint, make format, make clean
 PYTHON ?= python3
@@ -16,12 +17,16 @@ INSTALLED := .venv/.installed
 CPP_SOURCES = $(shell find ksmm/csrc -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 
-.PHONY: figures publish test lint format clean
+.PHONY: figures counters publish test lint format clean
 
 figures: $(INSTALLED)
 	$(BIN)/snakemake --cores $(CORES) \
 	  $(if $(CONFIG),--configfile "$(CONFIG)") $(if $(DEVICE),--config "device=$(DEVICE)")
 	@echo "Reports:"; ls results/*/report.html
+
+counters: $(INSTALLED)
+	$(BIN)/snakemake --cores $(CORES) \
+	  $(if $(CONFIG),--configfile "$(CONFIG)") $(if $(DEVICE),--config "device=$(DEVICE)") counters
 
 # What others need in order to redraw and to check a run: no logs, nothing that names this machine's folders.
 publish:
@@ -30,6 +35,7 @@ publish:
 	mkdir -p "measurements/$(DEVICE)/time"
 	cp -R "results/$(DEVICE)/time/records" "measurements/$(DEVICE)/time/"
 	cd "results/$(DEVICE)" && cp -R ceilings.json time.csv left_out.csv figures tables "../../measurements/$(DEVICE)/"
+	test ! -e "results/$(DEVICE)/counters.csv" || cp "results/$(DEVICE)/counters.csv" "measurements/$(DEVICE)/"
 
 # The kernel is built first: where it is missing, its tests are skipped.
 test: $(INSTALLED)

@@ -42,6 +42,7 @@ include: "workflow/rules/build.smk"
 include: "workflow/rules/time.smk"
 include: "workflow/rules/tune.smk"
 include: "workflow/rules/figures.smk"
+include: "workflow/rules/counters.smk"
 include: "workflow/rules/notebooks.smk"
 include: "workflow/rules/report.smk"
 

@@ -1,4 +1,4 @@
-"""Figure 19 (not in the paper): time over roofline, for each implementation, layout and dtype.
+"""Figure 19 (not in the paper): time over roofline, over the patterns, for each implementation, layout and dtype.
 
 By hand: python figures/fig19_time_over_roofline.py --table results/<device>/time.csv --output FOLDER
 """
@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
+import curves
 import pandas as pd
 import ratios
 import style
-from boxes import boxes_by_name, convention
-from groups import Group, summary
+from curves import Curve
+from groups import statistics
 from matplotlib.axes import Axes
 from script import conditions, main, sentences
 
@@ -20,19 +20,25 @@ from ksmm.problem import DTYPES
 
 NAME = Path(__file__).stem
 TITLE = "Figure 19 (not in the paper): time over roofline"
+WITHIN = (1.2, 1.5, 2.0)
+"""The CSV has the share of patterns within so many times the limit."""
 
 
 def caption(table: pd.DataFrame) -> str:
     """What is drawn, of which patterns, on which device."""
     rows = ratios.time_over_roofline(table)
     dtypes = list(dict.fromkeys(dtype for dtype, _ in _panels(table)))
-    groups = [Group(1, 1, values) for samples in _panels(table).values() for values in samples.values()]
     return sentences(
-        "Median time over the least time that the device's measured ceilings allow: the larger of bytes (X and the "
-        "weights read once, Y written once) over copy bandwidth, and of operations (2·B·abcd) over the rate of the "
-        "dtype's matrix product. 1 is the limit as far as PyTorch's own copy and matrix product reach it.",
-        "An implementation without a box has no time there (see the table of statuses).",
-        convention(groups),
+        "Percentage of patterns whose median time is at most so many times the least time that the device's measured "
+        "ceilings allow: the larger of bytes (X and the weights read once, Y written once) over copy bandwidth, and of "
+        "operations (2·B·abcd) over the rate of the dtype's matrix product. 1 is the limit as far as PyTorch's own "
+        "copy and matrix product reach it.",
+        "In float32 that is the limit of float32 multiply-adds for every implementation; kernel may use the matrix "
+        "units at the same accuracy, and can be below 1."
+        if "float32" in dtypes
+        else "",
+        "A pattern that an implementation has no time for counts as slower than all others (see the table of "
+        f"statuses); the axis ends at {curves.FARTHEST:g} at most.",
         conditions(table, " and ".join(dtypes), rows.set_index(ratios.PROBLEM).index),
     )
 
@@ -47,37 +53,53 @@ def missing(table: pd.DataFrame) -> str | None:
 
 
 def draw(table: pd.DataFrame, output: Path) -> None:
-    """Writes <output>/<name>.pdf, .png and .csv (one row per box); a row of panels for each dtype."""
+    """Writes <output>/<name>.pdf, .png and .csv (one row per curve); a row of panels for each dtype."""
     panels = _panels(table)
     dtypes, layouts = (list(dict.fromkeys(key[i] for key in panels)) for i in (0, 1))
-    figure = style.new_figure(style.WIDTH * (0.5 + 0.5 * len(layouts)), 0.8 * style.HEIGHT * len(dtypes) + 0.4)
-    grid = figure.subplots(len(dtypes), len(layouts), squeeze=False, sharey="row")
-    for row, dtype in zip(grid, dtypes, strict=True):
-        drawn = [_panel(axes, panels.get((dtype, layout)), layout) for axes, layout in zip(row, layouts, strict=True)]
-        style.ratio_axis(*filter(None, drawn), label=f"time over roofline\n{dtype}")
-    data = pd.concat(
-        summary([Group(1, 1, values)], dtype=dtype, layout=layout, implementation=name)
-        for (dtype, layout), samples in panels.items()
-        for name, values in samples.items()
-    )
-    style.save(figure, NAME, output, caption(table), data.drop(columns=["low", "high"]))
+    figure = style.new_figure(style.WIDTH * (0.5 + 0.5 * len(layouts)), 0.75 * style.HEIGHT * len(dtypes) + 0.6)
+    grid = figure.subplots(len(dtypes), len(layouts), squeeze=False, sharey=True)
+    limits = curves.limits_of(curve for members in panels.values() for curve in members)
+    for i, dtype in enumerate(dtypes):
+        for j, layout in enumerate(layouts):
+            _panel(grid[i, j], panels.get((dtype, layout), []), f"{dtype}, {layout}")
+        grid[i, 0].set_ylabel("% of patterns")
+    curves.share_axes(grid.flat, limits)
+    for axes in grid[-1]:
+        axes.set_xlabel("time over roofline, at most")
+    curves.common_legend(figure, grid.flat, 5 if len(layouts) > 1 else 4)
+    style.save(figure, NAME, output, caption(table), _numbers(panels))
 
 
-def _panel(axes: Axes, samples: dict[str, np.ndarray] | None, layout: str) -> Axes | None:
-    if samples is None:
-        axes.set_visible(False)
-        return None
-    boxes_by_name(axes, samples)
-    axes.set_title(layout, loc="right", pad=11)
-    return axes
+def _panel(axes: Axes, members: list[Curve], title: str) -> None:
+    axes.set_visible(bool(members))
+    axes.set_title(title, loc="right")
+    for curve in members:
+        curves.draw_up_to(axes, curve, curve.name)
 
 
-def _panels(table: pd.DataFrame) -> dict[tuple[str, str], dict[str, np.ndarray]]:
+def _panels(table: pd.DataFrame) -> dict[tuple[str, str], list[Curve]]:
+    """By dtype and layout; a panel's shares are of all patterns that any implementation has a time for there."""
     panels = {}
-    for (dtype, layout), rows in ratios.time_over_roofline(table).groupby(["dtype", "layout"]):
+    for key, rows in ratios.time_over_roofline(table).groupby(["dtype", "layout"]):
+        total = len(rows[ratios.PROBLEM].drop_duplicates())
         values = {name: part.over_roofline.to_numpy() for name, part in rows.groupby("implementation")}
-        panels[dtype, layout] = {name: values[name] for name in style.ordered(list(values))}
+        panels[key] = [Curve(name, values[name], total) for name in style.ordered(set(values))]
     return dict(sorted(panels.items(), key=lambda item: (list(DTYPES).index(item[0][0]), item[0][1])))
+
+
+def _numbers(panels: dict[tuple[str, str], list[Curve]]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "dtype": dtype,
+            "layout": layout,
+            "implementation": curve.name,
+            "patterns": curve.total,
+            **statistics(curve.values),
+            **{f"share_within_{limit:g}": curve.share_up_to(limit) for limit in WITHIN},
+        }
+        for (dtype, layout), members in panels.items()
+        for curve in members
+    )
 
 
 if __name__ == "__main__":

@@ -33,14 +33,15 @@ class Layouts:
             reason = ratios.why_missing(table, self.dtype, names, layouts=[layout])
             if reason is not None:
                 return reason
-        if ratios.layout_ratios(table, self.dtype).empty:
+        if self.quotients(table).empty:
             return f"in {self.dtype}, no implementation has a time in both layouts of one pattern"
         return None
 
     def caption(self, table: pd.DataFrame) -> str:
         """What is drawn, of which patterns, on which device."""
-        quotients = ratios.layout_ratios(table, self.dtype)
-        left_out = set(table[table.dtype == self.dtype].implementation) - set(quotients)
+        quotients = self.quotients(table)
+        measured = set(table[table.dtype == self.dtype].implementation) - set(ratios.NOT_IN_PAPER_FIGURES)
+        left_out = measured - set(quotients)
         return sentences(
             "Time in batch_first over time in batch_last; above 1, batch_last is faster.",
             f"No pattern has both layouts of {' and '.join(style.ordered(left_out))}." if left_out else "",
@@ -58,8 +59,12 @@ class Layouts:
 
     def groups(self, table: pd.DataFrame) -> dict[str, Group]:
         """For each implementation, the ratios of all patterns."""
-        quotients = ratios.layout_ratios(table, self.dtype)
+        quotients = self.quotients(table)
         return {name: Group(1, 1, quotients[name].dropna().to_numpy()) for name in style.ordered(list(quotients))}
+
+    def quotients(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The ratios of `ratios.layout_ratios`, without what no figure of the paper has."""
+        return ratios.layout_ratios(table[~table.implementation.isin(ratios.NOT_IN_PAPER_FIGURES)], self.dtype)
 
     def figure(self, table: pd.DataFrame) -> Figure:
         """One box for each implementation."""

@@ -25,6 +25,12 @@ RIVALS = ("bmm", "einsum", "bsr")
 ADDED = "bmm_strided"
 """A specialised implementation that the paper does not have."""
 
+EVERY_RIVAL = (ADDED, *RIVALS, *GENERIC)
+"""All that the kernel is compared to where the paper's selection does not matter."""
+
+NOT_IN_PAPER_FIGURES = ("kernel_strict", "lazylinop")
+"""A variant of the kernel, and the authors' package of later: no figure that repeats one of the paper's has them."""
+
 LAYOUTS = ("batch_first", "batch_last")
 PROBLEM = ["pattern", "batch_size"]
 """What two implementations must share to be compared, for one dtype."""
@@ -61,6 +67,11 @@ def speedup(seconds: pd.DataFrame, ours: Sequence[str], rivals: Sequence[str]) -
     Rows where one of the sides has no time are left out.
     """
     return (fastest(seconds, rivals) / fastest(seconds, ours)).dropna()
+
+
+def patterns_of(seconds: pd.DataFrame, names: Iterable[str]) -> int:
+    """For how many rows one of the names has a time: what shares are taken of, where no time is a defeat."""
+    return int(fastest(seconds, names).notna().sum())
 
 
 def where_specialised_wins(seconds: pd.DataFrame) -> pd.DataFrame:

@@ -2,13 +2,16 @@
 
 A new figure is a new file fig*.py in this folder, a new table a new file table*.py; the plan finds it by its
 being there. It has TITLE, caption(table), missing(table) (None, or why the table cannot give it) and
-draw(table, output), and ends in main(__name__).
+draw(table, output), and ends in main(__name__). What is drawn from another file (tuned*.py, counters*.py) has the
+same four, gives main its Source, and has a rule of its own.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -18,15 +21,27 @@ from ksmm.table import read_table
 FOLDER = Path(__file__).resolve().parent
 
 
-def main(module_name: str) -> None:
+@dataclass(frozen=True)
+class Source:
+    """The file that a script draws from: its option on the command line, what it is, and how it is read."""
+
+    option: str
+    help: str
+    read: Callable[[Path], pd.DataFrame]
+
+
+TABLE = Source("--table", "the measurements, results/<device>/time.csv", read_table)
+
+
+def main(module_name: str, source: Source = TABLE) -> None:
     """Draws one figure or table from the command line; exits with status 1 and the reason if the table lacks it."""
     module = sys.modules[module_name]
     parser = argparse.ArgumentParser(description=module.TITLE)
-    parser.add_argument("--table", type=Path, required=True, help="the measurements, results/<device>/time.csv")
+    parser.add_argument(source.option, dest="source", type=Path, required=True, help=source.help)
     parser.add_argument("--output", type=Path, required=True, help="folder to write to")
     arguments = parser.parse_args()
     try:
-        table = read_table(arguments.table)
+        table = source.read(arguments.source)
         reason = module.missing(table)
         if reason is None:
             module.draw(table, arguments.output)

@@ -21,17 +21,58 @@ HEIGHT = 2.7
 
 COLOURS = {
     "kernel": "#D55E00",
+    "kernel_strict": "#7A2E00",
     "bmm_strided": "#56B4E9",
     "bmm": "#0072B2",
     "einsum": "#009E73",
     "bsr": "#CC79A7",
     "sparse": "#E69F00",
     "dense": "#5A5A5A",
+    "lazylinop": "#B8A800",
 }
 """Okabe and Ito's colours, which colour-blind readers tell apart; the order is that of the axes, too."""
 
-MARKERS = {"kernel": "o", "bmm_strided": "D", "bmm": "s", "einsum": "^", "bsr": "v", "sparse": "P", "dense": "X"}
-HATCHES = {"kernel": "", "bmm_strided": "xx", "bmm": "//", "einsum": "..", "bsr": "\\\\", "sparse": "--", "dense": "++"}
+MARKERS = {
+    "kernel": "o",
+    "kernel_strict": "p",
+    "bmm_strided": "D",
+    "bmm": "s",
+    "einsum": "^",
+    "bsr": "v",
+    "sparse": "P",
+    "dense": "X",
+    "lazylinop": "h",
+}
+HATCHES = {
+    "kernel": "",
+    "kernel_strict": "**",
+    "bmm_strided": "xx",
+    "bmm": "//",
+    "einsum": "..",
+    "bsr": "\\\\",
+    "sparse": "--",
+    "dense": "++",
+    "lazylinop": "oo",
+}
+LINES = {
+    "kernel": "-",
+    "kernel_strict": (0, (3, 1)),
+    "bmm_strided": "-",
+    "bmm": (0, (6, 1)),
+    "einsum": (0, (4, 1, 1, 1)),
+    "bsr": (0, (4, 1, 1, 1, 1, 1)),
+    "sparse": (0, (1, 1)),
+    "dense": (0, (2, 1)),
+    "lazylinop": (0, (6, 1, 2, 1)),
+}
+DTYPE_LINES = {
+    "float16": {"color": "#0072B2", "linestyle": "-", "linewidth": 1.6},
+    "bfloat16": {"color": "#56B4E9", "linestyle": (0, (4, 1, 1, 1)), "linewidth": 1.4},
+    "float32": {"color": "#D55E00", "linestyle": "-", "linewidth": 1.6},
+    "float32 compensated": {"color": "#D55E00", "linestyle": "-", "linewidth": 1.6},
+    "float32 strict": {"color": "#7A2E00", "linestyle": (0, (3, 1)), "linewidth": 1.4},
+}
+"""For curves that stand for dtypes (and precisions), all of one implementation."""
 
 NEUTRAL = "#999999"
 """For a minimum over several implementations, which has no colour of its own, nor a hatch."""
@@ -88,6 +129,15 @@ def hatch(implementation: str) -> str:
 def marker(implementation: str) -> str:
     """The marker of an implementation's points."""
     return MARKERS.get(implementation, "*" if implementation else "o")
+
+
+def line(implementation: str) -> dict[str, object]:
+    """Colour, dashes and width of an implementation's curve, the kernel's the widest, or of a dtype's."""
+    if implementation in DTYPE_LINES:
+        return DTYPE_LINES[implementation]
+    dashes = LINES.get(implementation, (0, (8, 2)) if implementation else "-")
+    width = 1.8 if implementation in ("kernel", "") else 1.1
+    return {"color": colour(implementation), "linestyle": dashes, "linewidth": width}
 
 
 def ordered(implementations: list[str] | set[str]) -> list[str]:

@@ -21,6 +21,8 @@ BANDWIDTH = 4e12
 RATES = {"float32": 5e13, "float16": 7e14, "bfloat16": 7e14}
 PASSES = {"kernel": 1.1, "bmm_strided": 1.4, "bmm": 3.2, "einsum": 4.0, "bsr": 4.5, "sparse": 1.5, "dense": 1.0}
 EFFICIENCY = {"kernel": 0.8, "bmm_strided": 0.8, "bmm": 0.85, "einsum": 0.6, "bsr": 0.5, "sparse": 0.1, "dense": 0.9}
+LATER = ("kernel_strict", "lazylinop")
+"""What is no implementation of the paper's figures: added by `with_later`."""
 
 
 def synthetic_table(
@@ -44,6 +46,14 @@ def synthetic_table(
     table = pd.DataFrame(rows).assign(device=device, device_name=device_name, started_at="2025-01-02T03:04:05+00:00")
     numbers = [name for name, kind in COLUMNS.items() if kind == "number"]
     return table[list(COLUMNS)].astype(dict.fromkeys(numbers, "float64"))
+
+
+def with_later(table: pd.DataFrame) -> pd.DataFrame:
+    """The same measurements, and slower ones of kernel_strict in float32 and of lazylinop in batch_last."""
+    kernel = table[table.implementation == "kernel"]
+    parts = {"kernel_strict": kernel[kernel.dtype == "float32"], "lazylinop": kernel[kernel.layout == "batch_last"]}
+    later = [rows.assign(implementation=name, median_s=1.5 * rows.median_s) for name, rows in parts.items()]
+    return pd.concat([table, *later], ignore_index=True)
 
 
 def _row(generator, pattern, batch_size, dtype, layout, implementation, part, failures) -> dict:

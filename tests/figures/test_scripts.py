@@ -9,14 +9,16 @@ from matplotlib.figure import Figure
 
 from tests.figures.conftest import FIGURES, failing
 from tests.figures.drawn import empty_panels, overlapping_texts
-from tests.figures.synthetic_table import synthetic_table
+from tests.figures.synthetic_table import synthetic_table, with_later
 
 SCRIPTS = plan.scripts()
 ILLUSTRATIONS = {name for name in SCRIPTS if name[:5] in ("fig01", "fig02", "fig03", "fig05")}
 COMPUTED = ILLUSTRATIONS | {"table01_catalogue", "table02_bmm_vs_bsr"}
 MEASURED = sorted(set(SCRIPTS) - COMPUTED)
 FLOAT16 = {name for name in SCRIPTS if name.endswith("float16")}
-NEEDS_KERNEL = {name for name in SCRIPTS if name.startswith(("fig06", "fig13", "fig18", "table05"))}
+NEEDS_KERNEL = {
+    name for name in SCRIPTS if name.startswith(("fig06", "fig13", "fig18", "fig20", "table05", "table_targets"))
+}
 NEEDS_BOTH_LAYOUTS = {name for name in SCRIPTS if name.startswith(("fig09", "fig12", "fig14", "fig17"))}
 
 PAPER_FIGURES = {1, 2, 3, 4, 5, 6, 9, 10, 11, 12, 13, 14, 15, 16, 17}
@@ -175,6 +177,18 @@ def test_an_implementation_registered_later_is_drawn(table, tmp_path, drawn):
     for name in ("fig12_layouts", "fig19_time_over_roofline"):
         SCRIPTS[name].draw(both, tmp_path)
         assert "kernel_2" in set(pd.read_csv(tmp_path / f"{name}.csv").implementation)
+
+
+def test_what_is_not_in_the_paper_is_not_in_its_figures(table, tmp_path, drawn):
+    draw_all_that_can_be(table, tmp_path / "before")
+    draw_all_that_can_be(with_later(table), tmp_path / "after")
+    for name in set(MEASURED) - {"table_status"}:
+        numbers = [(tmp_path / folder / f"{name}.csv").read_text() for folder in ("before", "after")]
+        with_its_own = name.startswith(("fig19", "fig20", "table_targets"))
+        assert (numbers[0] == numbers[1]) != with_its_own, name
+        if not with_its_own:
+            captions = [SCRIPTS[name].caption(frame) for frame in (table, with_later(table))]
+            assert captions[0] == captions[1]
 
 
 @pytest.mark.parametrize("name", MEASURED)

@@ -28,3 +28,14 @@ def results_of_run(wildcards):
         + expand(RESULTS / "tables/{name}.csv", name=drawable("table"))
         + expand(RESULTS / "notebooks/{name}-{dtype}.ipynb", name=run.notebooks, dtype=dtypes_in_table())
     )
+
+
+def drawn_counters(wildcards):
+    """The table and the figure of the counters, if anything could be counted; known once that was tried."""
+    if run.measures:
+        checkpoints.count_kernel.get()
+    rows = read_rows(COUNTERS)
+    if rows and not any(row["status"] == "ok" for row in rows):
+        print(f"counters: skipped: {rows[0]['reason']}", file=sys.stderr)
+        return []
+    return RESULTS / "figures/counters_kernel.png"

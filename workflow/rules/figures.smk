@@ -1,7 +1,10 @@
 # Which figures and tables the measurements can give is known once they are there: a checkpoint plans, then each is drawn.
 
-DRAWING_CODE = sorted(ROOT.glob("figures/*.py"))
+OTHER_SOURCES = ("counters", "tuned")  # the scripts that draw from something else than the table
+DRAWING_CODE = sorted(path for path in ROOT.glob("figures/*.py") if not path.stem.startswith(OTHER_SOURCES))
 SHARED_DRAWING_CODE = [path for path in DRAWING_CODE if not path.stem.startswith(("fig", "table"))]
+# What tuning found here, or for a published device what ships.
+TUNED = RESULTS / "tuning.json" if run.measures else ROOT / f"ksmm/tuned/{run.device}.json"
 
 
 checkpoint plan_figures:
@@ -87,3 +90,32 @@ rule draw_table:
         "Writing {wildcards.name}"
     shell:
         "python {input.script:q} --table {input.table:q} --output $(dirname {output.csv:q}) > {log:q} 2>&1"
+
+
+# On its own, `snakemake --cores all draw_tuned`: a run that never tuned has nothing to draw.
+rule draw_tuned:
+    input:
+        tuning=TUNED,
+        script=ROOT / "figures/tuned_vs_untuned.py",
+        code=SHARED_DRAWING_CODE,
+    output:
+        png=report(
+            RESULTS / "figures/tuned_vs_untuned.png",
+            category="Figures",
+            labels={"figure": "tuned_vs_untuned", "as": "picture"},
+        ),
+        pdf=RESULTS / "figures/tuned_vs_untuned.pdf",
+        csv=report(
+            RESULTS / "figures/tuned_vs_untuned.csv",
+            category="Figures",
+            labels={"figure": "tuned_vs_untuned", "as": "numbers"},
+        ),
+    log:
+        RESULTS / "logs/draw/tuned_vs_untuned.log",
+    threads: 1
+    resources:
+        mem_mb=2000,
+    message:
+        "Drawing tuned against untuned from {input.tuning}"
+    shell:
+        "python {input.script:q} --tuning {input.tuning:q} --output $(dirname {output.png:q}) > {log:q} 2>&1"

@@ -1,0 +1,101 @@
+"""Curves over patterns on a log axis of ratios: the share of patterns up to a ratio (ECDF), or from it on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import matplotlib.ticker
+import numpy as np
+import style
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+FARTHEST = 50.0
+"""Where the axis ends, however large the ratios are: what lies beyond differs in nothing that matters."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The ratios of one implementation (or minimum) over patterns.
+
+    Attributes:
+        name: the implementation, for colour and dashes; style.SEVERAL for a minimum over several.
+        values: one ratio for each pattern that has one.
+        total: the number of patterns that shares are taken of; those without a ratio count as farthest from the best.
+    """
+
+    name: str
+    values: np.ndarray
+    total: int
+
+    def share_up_to(self, limit: float) -> float:
+        """Fraction of the patterns with a ratio of at most `limit`."""
+        return float((self.values <= limit).sum() / self.total)
+
+    def share_above(self, limit: float) -> float:
+        """Fraction of the patterns with a ratio larger than `limit`."""
+        return float((self.values > limit).sum() / self.total)
+
+
+def draw_up_to(axes: Axes, curve: Curve, label: str) -> None:
+    """Draws which percentage of the patterns has a ratio of at most x."""
+    values = np.sort(curve.values)
+    shares = 100 * np.arange(1, len(values) + 1) / curve.total
+    _draw(axes, curve.name, [values[0], *values, 1e9], [0, *shares, shares[-1]], label)
+
+
+def draw_from(axes: Axes, curve: Curve, label: str) -> None:
+    """Draws which percentage of the patterns has a ratio of at least x."""
+    values = np.sort(curve.values)
+    shares = 100 * np.arange(len(values), -1, -1) / curve.total
+    _draw(axes, curve.name, [1e-9, *values], shares, label)
+
+
+def _draw(axes: Axes, name: str, x: Sequence[float], y: Sequence[float], label: str) -> None:
+    axes.step(x, y, where="post", label=label, zorder=3 if name in ("kernel", style.SEVERAL) else 2, **style.line(name))
+
+
+def limits_of(curves: Iterable[Curve]) -> tuple[float, float]:
+    """The ends of an axis that shows all ratios up to FARTHEST, and 1."""
+    values = np.concatenate([[1.0], *(curve.values for curve in curves)])
+    return float(values.min()) / 1.1, min(float(values.max()) * 1.1, FARTHEST)
+
+
+def share_axes(panels: Sequence[Axes], limits: tuple[float, float], label: str = "") -> None:
+    """Makes the axes of panels those of shares of patterns over ratios, with a line at 1."""
+    low, high = limits
+    for axes in panels:
+        axes.set_xscale("log")
+        axes.set_xlim(low, high)
+        axes.xaxis.set_major_locator(matplotlib.ticker.FixedLocator(_ticks(low, high)))
+        axes.xaxis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
+        axes.axvline(1, color="#000000", linewidth=0.8, linestyle=(0, (4, 2)), zorder=1.5)
+        axes.set_ylim(-2, 102)
+        axes.set_yticks([0, 25, 50, 75, 100])
+        axes.grid(visible=True, axis="x")
+        axes.set_xlabel(label)
+
+
+def common_legend(figure: Figure, panels: Iterable[Axes], columns: int) -> None:
+    """One legend above all panels, each label once, in the order of the implementations."""
+    handles = {}
+    for axes in panels:
+        for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(name, handle)
+    names = style.ordered(set(handles))
+    figure.legend(
+        [handles[name] for name in names],
+        names,
+        loc="outside upper center",
+        ncols=columns,
+        frameon=False,
+        handlelength=3,
+    )
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    # 0.5, 1, 2, 5, 10 … where they are enough; a narrow axis has more.
+    ticks = [m * 10.0**k for k in range(-9, 9) for m in (1, 2, 5) if low <= m * 10.0**k <= high]
+    return [float(f"{tick:.6g}") for tick in ticks] if len(ticks) >= 3 else style.round_numbers(low, high)

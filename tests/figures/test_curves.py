@@ -1,0 +1,115 @@
+"""Figures 19 and 20 and the table of targets, against numbers worked out by hand."""
+
+import math
+
+import curves
+import numpy as np
+import pandas as pd
+import pytest
+import style
+from curves import Curve
+
+import fig19_time_over_roofline as fig19  # isort: skip - found through conftest
+import fig20_speedup_over_rivals as fig20  # isort: skip
+import table_targets  # isort: skip
+
+TIMES = {
+    # pattern: seconds of kernel, kernel_strict, bmm_strided, bmm; None: failed. The roofline is 1 s.
+    "1,4,4,2": (0.5, 1.0, 1.5, 4.0),
+    "2,4,8,1": (2.0, 3.0, 1.0, 3.0),
+    "3,4,4,1": (0.6, 1.1, 3.0, 1.2),
+    "4,4,4,1": (None, 1.2, 1.0, 5.0),
+}
+
+
+@pytest.fixture
+def few():
+    names = ("kernel", "kernel_strict", "bmm_strided", "bmm")
+    rows = [
+        {"pattern": pattern, "implementation": name, "layout": layout, "median_s": value}
+        for layout in ("batch_first", "batch_last")
+        for pattern, values in TIMES.items()
+        for name, value in zip(names, values, strict=True)
+    ]
+    table = pd.DataFrame(rows).assign(batch_size=8, dtype="float32", part="whole", roofline_s=1.0)
+    table = table.assign(device="gpu", device_name="GPU")
+    ok = table.median_s.notna()
+    return table.assign(status=ok.map({True: "ok", False: "failed"}), reason=ok.map({True: "", False: "broke"}))
+
+
+def read(folder, name):
+    return pd.read_csv(folder / f"{name}.csv").set_index(["layout"])
+
+
+def test_shares_are_of_all_patterns():
+    curve = Curve("kernel", np.array([0.5, 1.0, 2.0]), 4)
+    assert (curve.share_up_to(1), curve.share_above(1)) == (0.5, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("draw", "expected"),
+    [
+        # at each x: the percentage of four patterns with a ratio up to x, or from x on; one has no ratio
+        (curves.draw_up_to, {0.6: 25, 1.5: 50, 3: 75, 40: 75}),
+        (curves.draw_from, {0.4: 75, 0.6: 50, 1.5: 25}),
+    ],
+)
+def test_the_line_drawn_is_the_share(draw, expected):
+    axes = style.new_figure().subplots()
+    draw(axes, Curve("kernel", np.array([2.0, 0.5, 1.0]), 4), "kernel")
+    x, y = (np.asarray(values) for values in axes.get_lines()[0].get_data())
+    for at, share in expected.items():
+        assert y[np.searchsorted(x, at, side="right") - 1] == share
+
+
+def test_limits_show_one_and_end_somewhere():
+    low, high = curves.limits_of([Curve("dense", np.array([3.0, 1e6]), 2)])
+    assert low < 1 and high == curves.FARTHEST
+
+
+def test_time_over_roofline(few, tmp_path):
+    fig19.draw(few, tmp_path)
+    rows = read(tmp_path, fig19.NAME).loc["batch_first"].set_index("implementation")
+    assert list(rows.index) == ["kernel", "kernel_strict", "bmm_strided", "bmm"]
+    assert rows.loc["kernel", ["patterns", "n", "median", "share_within_1.2"]].tolist() == [4, 3, 0.6, 0.5]
+    assert rows.loc["kernel_strict", "share_within_1.2"] == 0.75
+    assert "can be below 1" in fig19.caption(few)
+
+
+def test_speedup_over_rivals(few, tmp_path):
+    fig20.draw(few, tmp_path)
+    rows = read(tmp_path, fig20.NAME)
+    first = rows.loc["batch_first"]
+    # 1.5/0.5, 1/2, 1.2/0.6, lost: kernel_strict is no rival
+    assert (first["median"], first.n, first.patterns, first.share_faster) == (2.0, 3, 4, 0.5)
+    last = rows.loc["batch_last"].set_index("rival")
+    assert list(last.index) == ["fastest rival", "bmm_strided"]
+    assert last.loc["bmm_strided", "median"] == 3.0
+
+
+def test_targets(few, tmp_path):
+    table_targets.draw(few, tmp_path)
+    rows = pd.read_csv(tmp_path / "table_targets.csv").set_index(["dtype", "implementation", "layout"])
+    assert len(rows) == len(table_targets.TARGETS) == 8
+    first = rows.loc[("float32", "kernel", "batch_first")]
+    assert (first.patterns, first.time_over_roofline, first.roofline_reached) == (3, 0.6, "yes")
+    assert (first.speedup_over_fastest, first.speedup_bar, first.speedup_reached) == (2.0, "≥ 2.5", "no")
+    assert (first.fastest_percent, first.fastest_reached, first.reached) == (50.0, "no", "no")
+    last = rows.loc[("float32", "kernel", "batch_last")]
+    assert (last.speedup_over_bmm_strided, last.speedup_reached) == (3.0, "yes")
+    strict = rows.loc[("float32", "kernel_strict", "batch_last")]
+    assert (strict.time_over_roofline, strict.roofline_bar, strict.reached) == (1.15, "≤ 1.15", "yes")
+    assert math.isnan(strict.fastest_reached)
+    assert rows.loc[("float16", "kernel", "batch_first"), "note"] == "the table has no float16 measurements"
+
+
+def test_a_kernel_without_rivals_has_not_reached_its_targets(few, tmp_path):
+    alone = few[few.implementation == "kernel"]
+    assert fig20.missing(alone)
+    table_targets.draw(alone, tmp_path)
+    rows = pd.read_csv(tmp_path / "table_targets.csv")
+    assert (rows[rows.patterns > 0].reached == "no").all()
+
+
+def test_targets_without_ceilings(few):
+    assert "ceilings" in table_targets.missing(few.assign(roofline_s=float("nan")))

@@ -1,0 +1,137 @@
+"""What is drawn from a tuning file, and from Nsight Compute's counters."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from tests.figures.conftest import FIGURES
+from tests.figures.drawn import empty_panels, overlapping_texts
+
+import counters_kernel  # isort: skip - found through conftest
+import tuned_vs_untuned  # isort: skip
+
+DTYPES = [("float32", "compensated"), ("float32", "strict"), ("float16", ""), ("bfloat16", "")]
+LAYOUTS = ("batch_first", "batch_last")
+
+
+@pytest.fixture
+def problems():
+    generator = np.random.default_rng()
+    rows = [
+        {"pattern": f"{a},4,4,2", "dtype": dtype, "precision": precision, "layout": layout}
+        for a in range(1, 21)
+        for dtype, precision in DTYPES
+        for layout in LAYOUTS
+    ]
+    table = pd.DataFrame(rows).assign(device="nvidia-h200", batch_size=25_088)
+    ratios = 1 + generator.exponential(0.1, (len(table), 2))
+    return table.assign(untuned_over_tuned=ratios[:, 0], auto_over_best=ratios[:, 1])
+
+
+@pytest.fixture
+def counters():
+    rows = [
+        {"pattern": pattern, "dtype": dtype, "layout": layout, "implementation": implementation}
+        for pattern in ("1,192,48,2", "4,64,64,16", "8,192,192,16", "2,1024,1024,4")
+        for dtype in ("float32", "float16", "bfloat16")
+        for layout in LAYOUTS
+        for implementation in ("kernel", "kernel_strict")
+        if dtype == "float32" or implementation == "kernel"
+    ]
+    counts = {
+        "device_name": "NVIDIA H200",
+        "batch_size": 25_088,
+        "status": "ok",
+        "reason": "",
+        "launches": 1.0,
+        "bytes_moved": 4e8,
+        "seconds": 2e-4,
+        "dram_bytes_read": 3e8,
+        "dram_bytes_written": 3e8,
+        "l1_sectors": 4e6,
+        "l1_sectors_hit": 1e6,
+        "l2_sectors": 8e6,
+        "l2_sectors_hit": 4e6,
+        "l2_sectors_read": 5e6,
+        "l2_sectors_read_hit": 1e6,
+        "active_cycles": 2e7,
+        "tensor_cycles": 6e6,
+        "shared_wavefronts": 1e6,
+        "shared_bank_conflicts": 1e5,
+    }
+    table = pd.DataFrame(rows).assign(**counts)
+    skipped = table.iloc[:1].assign(status="skipped", reason="not built", launches=np.nan, seconds=np.nan)
+    return pd.concat([skipped, table], ignore_index=True)
+
+
+@pytest.fixture
+def checked(monkeypatch):
+    """Saved figures are checked instead: no empty panel, no text over another."""
+
+    def check(figure, path, **options):
+        assert empty_panels(figure) == []
+        assert overlapping_texts(figure) == []
+        path.write_text("checked")
+
+    monkeypatch.setattr(Figure, "savefig", check)
+
+
+@pytest.mark.parametrize("layouts", [LAYOUTS, ("batch_last",)])
+def test_tuned_against_untuned(problems, layouts, tmp_path, checked):
+    problems = problems[problems.layout.isin(layouts)]
+    tuned_vs_untuned.draw(problems, tmp_path)
+    numbers = pd.read_csv(tmp_path / "tuned_vs_untuned.csv", keep_default_na=False)
+    assert len(numbers) == 2 * len(layouts) * len(DTYPES)
+    rows = problems[(problems.layout == "batch_last") & (problems.precision == "strict")]
+    of = {"ratio": "auto_over_best", "layout": "batch_last", "dtype": "float32", "precision": "strict"}
+    (drawn,) = numbers[(numbers[list(of)] == list(of.values())).all(axis=1)].to_dict("records")
+    assert drawn["n"] == 20
+    assert drawn["median"] == pytest.approx(rows.auto_over_best.median(), rel=1e-5)
+    assert drawn["share_within_1.1"] == pytest.approx((rows.auto_over_best <= 1.1).mean())
+    assert "nvidia-h200, 20 patterns, batch 25,088" in tuned_vs_untuned.caption(problems)
+
+
+def test_nothing_tuned(problems):
+    assert tuned_vs_untuned.missing(problems) is None
+    assert "no problem" in tuned_vs_untuned.missing(problems.iloc[:0])
+
+
+def test_counters(counters, tmp_path, checked):
+    counters_kernel.draw(counters, tmp_path)
+    rows = pd.read_csv(tmp_path / "counters_kernel.csv")
+    assert len(rows) == len(counters) - 1
+    expected = {
+        "dram_over_minimum": 1.5,
+        "dram_terabytes_per_s": 3.0,
+        "l1_hit_percent": 25.0,
+        "l2_hit_percent": 50.0,
+        "l2_read_hit_percent": 20.0,
+        "tensor_pipe_percent": 30.0,
+        "conflicts_percent": 10.0,
+    }
+    assert rows.iloc[0][list(expected)].to_dict() == pytest.approx(expected)
+    assert "NVIDIA H200, 4 patterns, batch 25,088" in (tmp_path / "counters_kernel.md").read_text(encoding="utf-8")
+
+
+def test_a_kernel_without_shared_memory_has_no_conflicts(counters, tmp_path, checked):
+    none = counters.assign(shared_wavefronts=0.0, shared_bank_conflicts=0.0, l1_sectors=0.0, l1_sectors_hit=0.0)
+    counters_kernel.draw(none, tmp_path)
+    assert pd.read_csv(tmp_path / "counters_kernel.csv").conflicts_percent.isna().all()
+
+
+def test_nothing_counted_is_missing_with_its_reason(counters):
+    assert counters_kernel.missing(counters) is None
+    assert counters_kernel.missing(counters.iloc[:1]) == "nothing was counted (not built)"
+    assert counters_kernel.missing(counters.iloc[:0])
+
+
+def test_another_file_than_counters_is_refused(tmp_path):
+    path = tmp_path / "counters.csv"
+    path.write_text("pattern,dtype\n")
+    with pytest.raises(ValueError, match="has no column batch_size"):
+        counters_kernel.read(path)
+
+
+def test_they_are_not_taken_for_figures_of_the_table():
+    assert not [path for path in FIGURES.glob("fig*.py") if path.stem in ("counters_kernel", "tuned_vs_untuned")]

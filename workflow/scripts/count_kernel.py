@@ -1,0 +1,198 @@
+"""Counts what the kernel does to memory and matrix units, with Nsight Compute: one CSV row for each of a few problems.
+
+python workflow/scripts/count_kernel.py --patterns 1,192,48,2 4,64,64,16 --batch-size 25088 --dtypes float32 float16 \
+    --layouts batch_first batch_last --implementations kernel kernel_strict --output counters.csv
+
+Counts are sums over all launches of one product. Nsight Compute empties the caches before each launch and runs it
+several times; clocks are left as they are. A problem without counts has a status and a reason: where `ncu` is missing,
+or the counters may not be read, that is every problem.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import itertools
+import json
+import logging
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import ksmm
+from ksmm.measure import provenance
+from ksmm.measure.files import write_atomically
+from ksmm.measure.lock import DeviceAbsentError, device_lock
+from ksmm.problem import Problem, parse_dtype
+
+METRICS = {
+    "seconds": "gpu__time_duration.sum",
+    "dram_bytes_read": "dram__bytes_read.sum",
+    "dram_bytes_written": "dram__bytes_write.sum",
+    "l1_sectors": "l1tex__t_sectors.sum",
+    "l1_sectors_hit": "l1tex__t_sectors_lookup_hit.sum",
+    "l2_sectors": "lts__t_sectors.sum",
+    "l2_sectors_hit": "lts__t_sectors_lookup_hit.sum",
+    "l2_sectors_read": "lts__t_sectors_op_read.sum",
+    "l2_sectors_read_hit": "lts__t_sectors_op_read_lookup_hit.sum",
+    "active_cycles": "sm__cycles_active.sum",
+    "tensor_cycles": "sm__pipe_tensor_cycles_active.sum",
+    "shared_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+    "shared_bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
+}
+"""Column -> metric of Nsight Compute; all are sums, so that several launches add up and ratios are made later."""
+
+UNITS = {"gpu__time_duration.sum": {"ns": 1e-9, "nsecond": 1e-9, "us": 1e-6, "usecond": 1e-6, "s": 1.0, "second": 1.0}}
+
+TASK_COLUMNS = ("pattern", "batch_size", "dtype", "layout", "implementation")
+COLUMNS = ("device_name", *TASK_COLUMNS, "status", "reason", "launches", "kernels", "bytes_moved", *METRICS)
+_RANGE = re.compile(r"ksmm task (\d+);")
+_MOST_SECONDS = 3600
+
+
+class CountingError(RuntimeError):
+    """Nsight Compute could not count; the message says why."""
+
+
+def main() -> None:
+    """Command line of this script."""
+    arguments = parse_arguments()
+    tasks = [
+        dict(zip(TASK_COLUMNS, (pattern, arguments.batch_size, dtype, layout, implementation), strict=True))
+        for pattern, dtype, layout, implementation in itertools.product(
+            arguments.patterns, arguments.dtypes, arguments.layouts, arguments.implementations
+        )
+    ]
+    try:
+        device_name, rows = count(tasks)
+    except (CountingError, DeviceAbsentError) as error:
+        logging.warning("counters skipped: %s", error)
+        device_name, rows = "", [{"status": "skipped", "reason": str(error)} for _ in tasks]
+    shared = [{**task, "device_name": device_name, "bytes_moved": bytes_moved(task)} for task in tasks]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n", restval="")
+    writer.writeheader()
+    writer.writerows([known | row for known, row in zip(shared, rows, strict=True)])
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(arguments.output, text.getvalue())
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--patterns", nargs="+", required=True, help="a,b,c,d ...")
+    parser.add_argument("--batch-size", type=int, required=True)
+    parser.add_argument("--dtypes", nargs="+", required=True, help="float32, float16, bfloat16")
+    parser.add_argument("--layouts", nargs="+", default=list(ksmm.LAYOUTS), help="batch_first, batch_last")
+    parser.add_argument("--implementations", nargs="+", default=["kernel", "kernel_strict"])
+    parser.add_argument("--output", type=Path, required=True, help="CSV file to write")
+    return parser.parse_args()
+
+
+def bytes_moved(task: dict) -> int:
+    """Bytes that cross device memory at least."""
+    pattern = ksmm.Pattern.parse(task["pattern"])
+    return Problem(pattern, task["batch_size"], parse_dtype(task["dtype"]), task["layout"]).bytes_moved
+
+
+def count(tasks: list[dict]) -> tuple[str, list[dict]]:
+    """The device's name, and for each task its counts, or status and reason, as columns of the CSV.
+
+    Raises:
+        CountingError: Nsight Compute is missing or could not count at all.
+        DeviceAbsentError: there is no GPU.
+    """
+    profiler = shutil.which("ncu")
+    if profiler is None:
+        raise CountingError("Nsight Compute's ncu is not on the PATH; it comes with the CUDA toolkit")
+    with device_lock("cuda"), tempfile.TemporaryDirectory() as folder:
+        log, outcomes, last_words = profile(profiler, tasks, Path(folder))
+    launches = read_launches(log)
+    if not launches and not any(outcomes):
+        raise CountingError(f"ncu counted nothing: {last_words}")
+    rows = []
+    for number in range(len(tasks)):
+        reason = outcomes[number] if number < len(outcomes) else f"the process ended: {last_words}"
+        rows.append(row_of([launch for launch in launches if launch["task"] == number], reason))
+    return provenance.device_name("cuda"), rows
+
+
+def profile(profiler: str, tasks: list[dict], folder: Path) -> tuple[str, list[str | None], str]:
+    """Multiplies once for each task under Nsight Compute.
+
+    Returns:
+        Its CSV; for each task null or why it was not multiplied, fewer if the process ended; what was said last.
+    """
+    log, listed, outcomes = (folder / name for name in ("log", "tasks.json", "outcomes.json"))
+    listed.write_text(json.dumps(tasks), encoding="utf-8")
+    command = [profiler, "--clock-control", "none", "--profile-from-start", "off", "--nvtx", "--csv", "--page", "raw"]
+    command += ["--print-units", "base", "--metrics", ",".join(METRICS.values()), "--log-file", str(log)]
+    command += [sys.executable, str(Path(__file__).with_name("multiply_once.py"))]
+    command += ["--tasks", str(listed), "--outcomes", str(outcomes)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_MOST_SECONDS)
+    text = log.read_text(encoding="utf-8") if log.exists() else ""
+    reasons = json.loads(outcomes.read_text(encoding="utf-8")) if outcomes.exists() else []
+    return text, reasons, _last_words(done.stderr, text)
+
+
+def row_of(launches: list[dict], reason: str | None) -> dict:
+    """The columns of one task: counts summed over its launches, or why there are none."""
+    if reason is not None or not launches:
+        return {"status": "skipped", "reason": reason or "ncu saw no launch"}
+    kernels = "; ".join(dict.fromkeys(launch["kernel"] for launch in launches))
+    sums = {column: sum(launch[column] for launch in launches) for column in METRICS}
+    return {"status": "ok", "reason": "", "launches": len(launches), "kernels": kernels, **sums}
+
+
+def read_launches(log: str) -> list[dict]:
+    """The launches in Nsight Compute's raw CSV page: task number, kernel name and the columns of METRICS.
+
+    Raises:
+        CountingError: a metric or a unit is not what this script knows.
+    """
+    lines = [line for line in log.splitlines() if line.startswith('"')]
+    if len(lines) < 2:
+        return []
+    header, units, *rows = csv.reader(lines)
+    missing = [metric for metric in METRICS.values() if metric not in header]
+    if missing:
+        raise CountingError(f"ncu does not report {', '.join(missing)}; this device or version lacks it")
+    unit_of = dict(zip(header, units, strict=True))
+    launches = []
+    for row in rows:
+        found = _RANGE.search(" ".join(row))
+        if found is not None:
+            cells = dict(zip(header, row, strict=True))
+            counts = {column: number_in(cells[metric], metric, unit_of[metric]) for column, metric in METRICS.items()}
+            launches.append({"task": int(found[1]), "kernel": cells["Kernel Name"], **counts})
+    return launches
+
+
+def number_in(cell: str, metric: str, unit: str) -> float:
+    """A count in its base unit, a time in seconds.
+
+    Raises:
+        CountingError: the unit is unknown, or the cell is no number.
+    """
+    factor = UNITS.get(metric, {}).get(unit, None if metric in UNITS else 1.0)
+    try:
+        number = float(cell.replace(",", ""))
+    except ValueError:
+        raise CountingError(f"ncu reports {cell!r} for {metric}, which is no number") from None
+    if factor is None:
+        raise CountingError(f"ncu reports {metric} in {unit!r}; known: {', '.join(UNITS[metric])}")
+    return number * factor
+
+
+def _last_words(*texts: str) -> str:
+    lines = [line.strip() for text in texts for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line.lower()]
+    return (errors or lines or ["it said nothing"])[-1]
+
+
+if __name__ == "__main__":
+    main()
