@@ -28,6 +28,7 @@ def installed() -> None:
 def test_what_it_never_takes() -> None:
     assert reason(layout="batch_first") == "batch_first: lazylinop multiplies from the left, so the batch comes last"
     assert reason(torch.bfloat16) == "dtype bfloat16; NumPy and CuPy have float16, float32, float64"
+    assert reason(torch.float16, device_type="cuda").startswith("float16: lazylinop's CUDA kernel rounds every partial")
     assert reason(device_type="meta") == "device meta; lazylinop runs on cpu and cuda"
 
 

@@ -43,6 +43,8 @@ class LazyLinOp(Implementation):
         if problem.dtype not in _DTYPES:
             names = ", ".join(map(dtype_name, _DTYPES))
             return f"dtype {dtype_name(problem.dtype)}; NumPy and CuPy have {names}"
+        if problem.dtype == torch.float16 and problem.device_type == "cuda":
+            return "float16: lazylinop's CUDA kernel rounds every partial sum to float16, a relative error of 1e-3"
         for package in _NEEDED[problem.device_type]:
             if importlib.util.find_spec(package) is None:
                 return f"the package {package} is not installed; see the extra lazylinop in pyproject.toml"
@@ -74,8 +76,10 @@ def _present_stream(tensor: torch.Tensor) -> contextlib.AbstractContextManager:
     """CuPy computes on a stream of its own unless it is told PyTorch's."""
     if tensor.device.type == "cpu":
         return contextlib.nullcontext()
-    stream = torch.cuda.current_stream(tensor.device)
-    return importlib.import_module("cupy").cuda.ExternalStream(stream.cuda_stream, stream.device_index)
+    stream, cuda = torch.cuda.current_stream(tensor.device), importlib.import_module("cupy").cuda
+    if hasattr(stream, "__cuda_stream__") and hasattr(cuda.Stream, "from_external"):
+        return cuda.Stream.from_external(stream)
+    return cuda.ExternalStream(stream.cuda_stream, stream.device_index)  # deprecated since CuPy 14
 
 
 @functools.cache
