@@ -20,7 +20,7 @@ struct StreamedTile {
   static constexpr int weight_bytes = columns * 128;
   static constexpr int staging_bytes = warpgroups * buffers * gemm_box;
   static constexpr int shared_bytes = stages * (x_bytes + weight_bytes) + staging_bytes + 2048;
-  static_assert(columns % 64 == 0 && columns <= 256, "Y is written 64 columns at a time");
+  static_assert(columns % 32 == 0 && columns <= 256, "each of two blocks loads rows of W eight at a time");
   static_assert(shared_bytes <= 227 * 1024, "the shared memory of a multiprocessor");
 };
 
@@ -35,8 +35,8 @@ struct StreamedShared {
   }
 };
 
-// Arrives at a barrier of a block of the cluster. Release at the scope of the cluster, which the copy engine does not need
-// here (nothing was written), costs a fence of device memory for each stage: a fifth of the time.
+// Arrives at a barrier of a block of the cluster. Release at the scope of the cluster, which the copy engine does not
+// need here (nothing was written), costs a fence of device memory for each stage: a fifth of the time.
 __device__ inline void arrive_remotely(Barrier& barrier, uint32_t block) {
   asm volatile(
       "{.reg .b32 remote;\n"
@@ -114,8 +114,8 @@ __device__ void multiply_streamed(const GemmTask& task, StreamedShared<Tile>& sh
 }
 
 template <class T, class Tile, bool ROWS_CONTIGUOUS>
-__global__ __cluster_dims__(2, 1, 1) __launch_bounds__(Tile::threads, 1) void streamed_kernel(
-    const __grid_constant__ GemmTask task) {
+__global__ __cluster_dims__(2, 1, 1)
+    __launch_bounds__(Tile::threads, 1) void streamed_kernel(const __grid_constant__ GemmTask task) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ unsigned char unaligned[];
   unsigned char* x = unaligned + (1024 - shared_address(unaligned) % 1024) % 1024;
