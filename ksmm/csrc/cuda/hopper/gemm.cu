@@ -81,16 +81,17 @@ double gemm_seconds(const GemmView& view, GemmTile tile, const Machine& machine)
   const bool resident = tile.hold == GemmHold::resident;
   const double reads = 2 * planes * view.c * (view.rows + static_cast<double>(view.b));
   const double writes = 2 * planes * view.rows * view.b;
-  const double slower = !resident ? 1.08 : columns * rounded_up(view.c, gemm_step) > 50000 ? 1.15 : 1.0;
+  const double passes = columns / tile.columns;
+  const double slower = (!resident ? 1.05 : view.b <= 64 && view.c <= 128 ? 1.0 : 1.1) * (0.99 + 0.01 * passes);
   const double memory = slower * (reads / 1.03 + writes / 0.8) / machine.memory_rate;
   const double operations = 2 * planes * rows * columns * rounded_up(view.c, gemm_step);
   const double matrix = operations / (0.83 * machine.matrix_rate) * waves;
   // what comes out of the L2 cache: X for each tile of columns, W (streamed) for each pair of blocks, and Y into it
-  const double x_reads = view.c * rows * columns / tile.columns;
+  const double x_reads = view.c * rows * passes;
   const double weight_reads = resident ? 0 : view.c * columns * rows / cut.rows;
   const double cached = 2 * planes * (x_reads + weight_reads + rows * view.b);
   return 5e-6 + std::max({memory * std::min(waves, 1.5), matrix, cached / (1.4 * machine.cache_rate)}) +
-         0.05 * (memory + matrix);
+         0.05 * (memory + matrix * (0.99 + 0.01 * passes));
 }
 
 cudaError_t launch_gemm(const GemmView& view, GemmTile tile, const Machine& machine, cudaStream_t stream) {

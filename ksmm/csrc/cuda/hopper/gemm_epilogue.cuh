@@ -83,17 +83,26 @@ __device__ inline void store_matrices(uint32_t address, const uint32_t (&pairs)[
                  : "memory");
 }
 
-// Sums start from the bias, or from zero: the loads of the bias then overlap with the wait for X.
+// Fetches the bias of a tile for the threads of a warpgroup, which all need most of it.
+template <int COLUMNS>
+__device__ inline void fetch_bias(uint16_t* shared, const GemmTask& task, int r0, int i, int j, int barrier) {
+  if (task.bias == nullptr) return;
+  const uint16_t* bias =
+      static_cast<const uint16_t*>(task.bias) + (static_cast<int64_t>(i) * task.b + r0) * task.groups_j + j;
+  for (int r = threadIdx.x % 128; r < COLUMNS; r += 128)
+    shared[r] = r0 + r < task.b ? __ldg(bias + static_cast<int64_t>(r) * task.groups_j) : uint16_t{0};
+  synchronize(barrier, 128);
+}
+
+// Sums start from the bias, or from zero.
 template <class T, int COLUMNS>
-__device__ inline void start_sums(float (&sums)[COLUMNS / 2], const GemmTask& task, int r0, int i, int j) {
+__device__ inline void start_sums(float (&sums)[COLUMNS / 2], const uint16_t* bias) {
 #pragma unroll
   for (int at = 0; at < COLUMNS / 2; ++at) sums[at] = 0;
-  if (task.bias != nullptr) {
-    const Bits<T>* bias = static_cast<const Bits<T>*>(task.bias) + static_cast<int64_t>(i) * task.b * task.groups_j + j;
+  if (bias != nullptr) {
 #pragma unroll
     for (int at = 0; at < COLUMNS / 4; ++at) {
-      const int r = r0 + 8 * (at / 2) + threadIdx.x % 4 * 2 + at % 2;
-      const float value = r < task.b ? to_float<T>(__ldg(bias + static_cast<int64_t>(r) * task.groups_j)) : 0.0f;
+      const float value = to_float<T>(bias[8 * (at / 2) + threadIdx.x % 4 * 2 + at % 2]);
       sums[at / 2 * 4 + at % 2] = sums[at / 2 * 4 + 2 + at % 2] = value;
     }
   }

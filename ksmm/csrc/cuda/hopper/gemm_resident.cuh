@@ -19,7 +19,7 @@ struct ResidentTile {
   static constexpr int staging_bytes = warpgroups * buffers * gemm_box;
   static constexpr int most_slots = 8;  // of a warpgroup
   static constexpr int most_weight_slots = 3;
-  static constexpr int slack = 2048;  // barriers, and the alignment of the swizzle
+  static constexpr int slack = 3072;  // barriers, the bias, and the alignment of the swizzle
   static_assert(columns % 16 == 0 && columns <= 256, "stmatrix takes 16 columns, a matrix instruction 256");
   static_assert(blocks * columns / 2 <= 128, "more sums do not fit into the registers");
   static_assert(threads * (blocks * columns / 2 + 40) <= 65536, "the registers of a multiprocessor");
@@ -92,6 +92,7 @@ template <class Tile>
 struct ResidentShared {
   Barrier full[Tile::warpgroups][Tile::most_slots], empty[Tile::warpgroups][Tile::most_slots];
   Barrier weight_full[Tile::most_weight_slots], weight_empty[Tile::most_weight_slots];
+  uint16_t bias[Tile::warpgroups][Tile::columns];
 
   __device__ void init() {
     for (int warpgroup = 0; warpgroup < Tile::warpgroups; ++warpgroup)
@@ -197,8 +198,11 @@ __device__ void multiply_resident(const GemmTask& task, ResidentShared<Tile>& sh
     const bool mine = turn == warpgroup;
     if (++turn == Tile::warpgroups) turn = 0;
     if (mine) {
+      uint16_t* bias = shared.bias[warpgroup];
+      fetch_bias<Tile::columns>(bias, task, 0, i, j, 1 + warpgroup);
 #pragma unroll
-      for (int block = 0; block < Tile::blocks; ++block) start_sums<T, Tile::columns>(sums[block], task, 0, i, j);
+      for (int block = 0; block < Tile::blocks; ++block)
+        start_sums<T, Tile::columns>(sums[block], task.bias == nullptr ? nullptr : bias);
       shared.weight_full[weight.slot].wait(weight.phase);
       multiply_tile<T, Tile, ROWS_CONTIGUOUS>(
           sums, task, shared.full[warpgroup], shared.empty[warpgroup],

@@ -19,7 +19,7 @@ struct StreamedTile {
   static constexpr int x_bytes = warpgroups * gemm_box;
   static constexpr int weight_bytes = columns * 128;
   static constexpr int staging_bytes = warpgroups * buffers * gemm_box;
-  static constexpr int shared_bytes = stages * (x_bytes + weight_bytes) + staging_bytes + 2048;
+  static constexpr int shared_bytes = stages * (x_bytes + weight_bytes) + staging_bytes + 2304;
   static_assert(columns % 32 == 0 && columns <= 256, "each of two blocks loads rows of W eight at a time");
   static_assert(shared_bytes <= 227 * 1024, "the shared memory of a multiprocessor");
 };
@@ -27,6 +27,7 @@ struct StreamedTile {
 template <class Tile>
 struct StreamedShared {
   Barrier full[Tile::stages], empty[Tile::stages];
+  uint16_t bias[Tile::warpgroups][Tile::columns];
 
   __device__ void init() {
     for (int stage = 0; stage < Tile::stages; ++stage)
@@ -91,7 +92,9 @@ __device__ void multiply_streamed(const GemmTask& task, StreamedShared<Tile>& sh
   Ring<Tile::stages> ring;
   for (int tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster) {
     const StreamedPlace place(task, tile, Tile::columns, rank);
-    start_sums<T, Tile::columns>(sums, task, place.r, place.i, place.j);
+    uint16_t* bias = shared.bias[warpgroup];
+    fetch_bias<Tile::columns>(bias, task, place.r, place.i, place.j, 1 + warpgroup);
+    start_sums<T, Tile::columns>(sums, task.bias == nullptr ? nullptr : bias);
     int last_slot = 0, step = 0;
     do {  // once at least: a loop that may be left out makes the compiler serialise the products
       shared.full[ring.slot].wait(ring.phase);
