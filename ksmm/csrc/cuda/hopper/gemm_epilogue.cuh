@@ -83,16 +83,30 @@ __device__ inline void store_matrices(uint32_t address, const uint32_t (&pairs)[
                  : "memory");
 }
 
-// Fetches the bias of a tile for the threads of a warpgroup, which all need most of it.
+// The bias of a tile on its way through a warpgroup's registers to shared memory, where all threads need most of it:
+// read a tile early, it costs no time.
 template <int COLUMNS>
-__device__ inline void fetch_bias(uint16_t* shared, const GemmTask& task, int r0, int i, int j, int barrier) {
-  if (task.bias == nullptr) return;
-  const uint16_t* bias =
-      static_cast<const uint16_t*>(task.bias) + (static_cast<int64_t>(i) * task.b + r0) * task.groups_j + j;
-  for (int r = threadIdx.x % 128; r < COLUMNS; r += 128)
-    shared[r] = r0 + r < task.b ? __ldg(bias + static_cast<int64_t>(r) * task.groups_j) : uint16_t{0};
-  synchronize(barrier, 128);
-}
+struct BiasFetch {
+  uint16_t values[2];  // of columns thread and thread + 128
+
+  __device__ void read(const GemmTask& task, int r0, int i, int j) {
+    if (task.bias == nullptr) return;
+    const uint16_t* bias = static_cast<const uint16_t*>(task.bias) + (static_cast<int64_t>(i) * task.b) * task.groups_j;
+#pragma unroll
+    for (int at = 0; at < 2; ++at) {
+      const int column = threadIdx.x % 128 + 128 * at;
+      const bool there = column < COLUMNS && r0 + column < task.b;
+      values[at] = there ? __ldg(bias + static_cast<int64_t>(r0 + column) * task.groups_j + j) : uint16_t{0};
+    }
+  }
+  __device__ void write(const GemmTask& task, uint16_t* shared, int barrier) const {
+    if (task.bias == nullptr) return;
+#pragma unroll
+    for (int at = 0; at < 2; ++at)
+      if (threadIdx.x % 128 + 128 * at < COLUMNS) shared[threadIdx.x % 128 + 128 * at] = values[at];
+    synchronize(barrier, 128);
+  }
+};
 
 // Sums start from the bias, or from zero.
 template <class T, int COLUMNS>

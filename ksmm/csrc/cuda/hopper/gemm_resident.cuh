@@ -199,7 +199,9 @@ __device__ void multiply_resident(const GemmTask& task, ResidentShared<Tile>& sh
     if (++turn == Tile::warpgroups) turn = 0;
     if (mine) {
       uint16_t* bias = shared.bias[warpgroup];
-      fetch_bias<Tile::columns>(bias, task, 0, i, j, 1 + warpgroup);
+      BiasFetch<Tile::columns> fetch;
+      fetch.read(task, 0, i, j);
+      fetch.write(task, bias, 1 + warpgroup);
 #pragma unroll
       for (int block = 0; block < Tile::blocks; ++block)
         start_sums<T, Tile::columns>(sums[block], task.bias == nullptr ? nullptr : bias);

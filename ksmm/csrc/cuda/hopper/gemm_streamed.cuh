@@ -90,11 +90,20 @@ __device__ void multiply_streamed(const GemmTask& task, StreamedShared<Tile>& sh
   };
   float sums[Tile::columns / 2];
   Ring<Tile::stages> ring;
+  BiasFetch<Tile::columns> fetch;
+  {
+    const StreamedPlace place(task, static_cast<int>(blockIdx.x) / Tile::cluster, Tile::columns, rank);
+    fetch.read(task, place.r, place.i, place.j);
+  }
   for (int tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster) {
     const StreamedPlace place(task, tile, Tile::columns, rank);
     uint16_t* bias = shared.bias[warpgroup];
-    fetch_bias<Tile::columns>(bias, task, place.r, place.i, place.j, 1 + warpgroup);
+    fetch.write(task, bias, 1 + warpgroup);
     start_sums<T, Tile::columns>(sums, task.bias == nullptr ? nullptr : bias);
+    if (const int next = tile + gridDim.x / Tile::cluster; next < task.tiles) {
+      const StreamedPlace later(task, next, Tile::columns, rank);
+      fetch.read(task, later.r, later.i, later.j);
+    }
     int last_slot = 0, step = 0;
     do {  // once at least: a loop that may be left out makes the compiler serialise the products
       shared.full[ring.slot].wait(ring.phase);
