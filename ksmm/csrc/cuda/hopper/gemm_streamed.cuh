@@ -125,9 +125,16 @@ __device__ void multiply_streamed(const GemmTask& task, StreamedShared<Tile>& sh
   if (thread == 0) wait_for_stores();
 }
 
+// The compiler refuses the attribute where it compiles the (then empty) kernel for older architectures as well.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define KSMM_PAIRS_OF_BLOCKS __cluster_dims__(2, 1, 1)
+#else
+#define KSMM_PAIRS_OF_BLOCKS
+#endif
+
 template <class T, class Tile, bool ROWS_CONTIGUOUS>
-__global__ __cluster_dims__(2, 1, 1)
-    __launch_bounds__(Tile::threads, 1) void streamed_kernel(const __grid_constant__ GemmTask task) {
+__global__ KSMM_PAIRS_OF_BLOCKS __launch_bounds__(Tile::threads,
+                                                  1) void streamed_kernel(const __grid_constant__ GemmTask task) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ unsigned char unaligned[];
   unsigned char* x = unaligned + (1024 - shared_address(unaligned) % 1024) % 1024;
@@ -145,5 +152,7 @@ __global__ __cluster_dims__(2, 1, 1)
   synchronize_cluster();  // the other block may still load into this one, and arrive at its barriers
 #endif
 }
+
+#undef KSMM_PAIRS_OF_BLOCKS
 
 }  // namespace ksmm::hopper
