@@ -1,8 +1,8 @@
 // The family of tiles of the gemm kernels: which problems they take, and how long they are expected to need.
-#include "gemm.h"
-
 #include <algorithm>
 #include <cmath>
+
+#include "gemm.h"
 
 #if defined(KSMM_SM90A)
 #include "gemm_launch.cuh"
@@ -12,8 +12,8 @@ namespace {
 
 constexpr GemmTile tiles[] = {{GemmHold::resident, 32},  {GemmHold::resident, 48},  {GemmHold::resident, 64},
                               {GemmHold::resident, 96},  {GemmHold::resident, 128}, {GemmHold::resident, 192},
-                              {GemmHold::resident, 256}, {GemmHold::streamed, 128}, {GemmHold::streamed, 192},
-                              {GemmHold::streamed, 256}};
+                              {GemmHold::resident, 256}, {GemmHold::streamed, 64},  {GemmHold::streamed, 96},
+                              {GemmHold::streamed, 128}, {GemmHold::streamed, 192}, {GemmHold::streamed, 256}};
 
 double rounded_up(double size, double multiple) { return std::ceil(size / multiple) * multiple; }
 
@@ -25,8 +25,9 @@ bool fits(const GemmView& view, ResidentTile<COLUMNS, BLOCKS, WARPGROUPS, BUFFER
   return view.b <= COLUMNS && decltype(tile)::slots(steps(view), 1, machine.shared_limit) >= 2;
 }
 template <int COLUMNS, int STAGES, int BUFFERS>
-bool fits(const GemmView&, StreamedTile<COLUMNS, STAGES, BUFFERS> tile, const Machine& machine) {
-  return decltype(tile)::shared_bytes <= machine.shared_limit;
+bool fits(const GemmView& view, StreamedTile<COLUMNS, STAGES, BUFFERS> tile, const Machine& machine) {
+  // Y is written 64 columns at a time, which must not reach into the next tile
+  return (view.b <= COLUMNS || COLUMNS % 64 == 0) && decltype(tile)::shared_bytes <= machine.shared_limit;
 }
 
 // How a tile cuts the problem.
@@ -60,7 +61,8 @@ bool view_problem(const Problem& problem, const Operands& operands, GemmView* vi
 
 bool gemm_takes(const GemmView& view, GemmTile tile, const Machine& machine) {
   if (machine.capability != 90 || view.dtype == Dtype::float32 || view.rows == 0) return false;
-  const double most_tiles = static_cast<double>(view.groups_i) * view.groups_j * (view.b / 64 + 1) * (view.rows / 64 + 1);
+  const double most_tiles =
+      static_cast<double>(view.groups_i) * view.groups_j * (view.b / 64 + 1) * (view.rows / 64 + 1);
   if (most_tiles > INT32_MAX / 2) return false;
   const auto describable = [&](const void* data, const TensorBox& box) { return can_describe(data, view.dtype, box); };
   return describable(view.x, gemm_rows_by_features(view, view.x_strides, view.c)) &&
@@ -79,16 +81,17 @@ double gemm_seconds(const GemmView& view, GemmTile tile, const Machine& machine)
   const bool resident = tile.hold == GemmHold::resident;
   const double reads = 2 * planes * view.c * (view.rows + static_cast<double>(view.b));
   const double writes = 2 * planes * view.rows * view.b;
-  const double slower = !resident ? 1.08 : columns * rounded_up(view.c, gemm_step) > 50000 ? 1.15 : 1.0;
+  const double passes = columns / tile.columns;
+  const double slower = (!resident ? 1.05 : view.b <= 64 && view.c <= 128 ? 1.0 : 1.1) * (0.99 + 0.01 * passes);
   const double memory = slower * (reads / 1.03 + writes / 0.8) / machine.memory_rate;
   const double operations = 2 * planes * rows * columns * rounded_up(view.c, gemm_step);
   const double matrix = operations / (0.83 * machine.matrix_rate) * waves;
   // what comes out of the L2 cache: X for each tile of columns, W (streamed) for each pair of blocks, and Y into it
-  const double x_reads = view.c * rows * columns / tile.columns;
+  const double x_reads = view.c * rows * passes;
   const double weight_reads = resident ? 0 : view.c * columns * rows / cut.rows;
   const double cached = 2 * planes * (x_reads + weight_reads + rows * view.b);
   return 5e-6 + std::max({memory * std::min(waves, 1.5), matrix, cached / (1.4 * machine.cache_rate)}) +
-         0.05 * (memory + matrix);
+         0.05 * (memory + matrix * (0.99 + 0.01 * passes));
 }
 
 cudaError_t launch_gemm(const GemmView& view, GemmTile tile, const Machine& machine, cudaStream_t stream) {
@@ -148,6 +151,8 @@ Configurations gemm_configurations() {
       gemm_configuration<GemmHold::resident, 128>("gemm resident 128"),
       gemm_configuration<GemmHold::resident, 192>("gemm resident 192"),
       gemm_configuration<GemmHold::resident, 256>("gemm resident 256"),
+      gemm_configuration<GemmHold::streamed, 64>("gemm streamed 64"),
+      gemm_configuration<GemmHold::streamed, 96>("gemm streamed 96"),
       gemm_configuration<GemmHold::streamed, 128>("gemm streamed 128"),
       gemm_configuration<GemmHold::streamed, 192>("gemm streamed 192"),
       gemm_configuration<GemmHold::streamed, 256>("gemm streamed 256"),

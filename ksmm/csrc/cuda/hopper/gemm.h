@@ -1,9 +1,10 @@
-// The products Y = W X of many small matrices on Hopper's matrix units, both operands in shared memory, for 16-bit types.
+// The products Y = W X of many small matrices on Hopper's matrix units, both operands in shared memory, for 16-bit
+// types.
 //
 //   Y[i, j][n, r] = bias[i, r, j] + sum over k of X[i, j][n, k] W[i, j][r, k]
 //
-// with any strides, as long as either n is contiguous in X and Y (batch_last), or k is in X and r in Y (batch_first with
-// d = 1, and the intermediates of a product in several passes). X and Y cross device memory once.
+// with any strides, as long as either n is contiguous in X and Y (batch_last), or k is in X and r in Y (batch_first
+// with d = 1, and the intermediates of a product in several passes). X and Y cross device memory once.
 #pragma once
 
 #include "../configuration.h"
@@ -16,8 +17,8 @@ struct GemmStrides {
 };
 
 struct GemmView {
-  Dtype dtype;             // float16 or bfloat16
-  bool rows_contiguous;    // whether n is contiguous in X and Y; otherwise their features are
+  Dtype dtype;           // float16 or bfloat16
+  bool rows_contiguous;  // whether n is contiguous in X and Y; otherwise their features are
   int64_t groups_i, groups_j, rows, b, c;
   const void* x;
   GemmStrides x_strides;

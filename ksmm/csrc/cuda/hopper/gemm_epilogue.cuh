@@ -74,8 +74,8 @@ __device__ inline uint32_t pack_pair<bfloat16>(float low, float high) {
 template <bool TRANSPOSED>
 __device__ inline void store_matrices(uint32_t address, const uint32_t (&pairs)[4]) {
   if constexpr (TRANSPOSED)
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
-                 "r"(pairs[0]), "r"(pairs[1]), "r"(pairs[2]), "r"(pairs[3])
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(pairs[0]),
+                 "r"(pairs[1]), "r"(pairs[2]), "r"(pairs[3])
                  : "memory");
   else
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(pairs[0]),
@@ -83,17 +83,40 @@ __device__ inline void store_matrices(uint32_t address, const uint32_t (&pairs)[
                  : "memory");
 }
 
-// Sums start from the bias, or from zero: the loads of the bias then overlap with the wait for X.
+// The bias of a tile on its way through a warpgroup's registers to shared memory, where all threads need most of it:
+// read a tile early, it costs no time.
+template <int COLUMNS>
+struct BiasFetch {
+  uint16_t values[2];  // of columns thread and thread + 128
+
+  __device__ void read(const GemmTask& task, int r0, int i, int j) {
+    if (task.bias == nullptr) return;
+    const uint16_t* bias = static_cast<const uint16_t*>(task.bias) + (static_cast<int64_t>(i) * task.b) * task.groups_j;
+#pragma unroll
+    for (int at = 0; at < 2; ++at) {
+      const int column = threadIdx.x % 128 + 128 * at;
+      const bool there = column < COLUMNS && r0 + column < task.b;
+      values[at] = there ? __ldg(bias + static_cast<int64_t>(r0 + column) * task.groups_j + j) : uint16_t{0};
+    }
+  }
+  __device__ void write(const GemmTask& task, uint16_t* shared, int barrier) const {
+    if (task.bias == nullptr) return;
+#pragma unroll
+    for (int at = 0; at < 2; ++at)
+      if (threadIdx.x % 128 + 128 * at < COLUMNS) shared[threadIdx.x % 128 + 128 * at] = values[at];
+    synchronize(barrier, 128);
+  }
+};
+
+// Sums start from the bias, or from zero.
 template <class T, int COLUMNS>
-__device__ inline void start_sums(float (&sums)[COLUMNS / 2], const GemmTask& task, int r0, int i, int j) {
+__device__ inline void start_sums(float (&sums)[COLUMNS / 2], const uint16_t* bias) {
 #pragma unroll
   for (int at = 0; at < COLUMNS / 2; ++at) sums[at] = 0;
-  if (task.bias != nullptr) {
-    const Bits<T>* bias = static_cast<const Bits<T>*>(task.bias) + static_cast<int64_t>(i) * task.b * task.groups_j + j;
+  if (bias != nullptr) {
 #pragma unroll
     for (int at = 0; at < COLUMNS / 4; ++at) {
-      const int r = r0 + 8 * (at / 2) + threadIdx.x % 4 * 2 + at % 2;
-      const float value = r < task.b ? to_float<T>(__ldg(bias + static_cast<int64_t>(r) * task.groups_j)) : 0.0f;
+      const float value = to_float<T>(bias[8 * (at / 2) + threadIdx.x % 4 * 2 + at % 2]);
       sums[at / 2 * 4 + at % 2] = sums[at / 2 * 4 + 2 + at % 2] = value;
     }
   }

@@ -10,19 +10,32 @@ namespace ksmm::hopper {
 
 // For W in shared memory: as many warpgroups as the registers allow, each with 128 n where the sums fit.
 template <int COLUMNS>
-using ResidentOf = ResidentTile<COLUMNS, COLUMNS <= 96 ? 2 : 1, COLUMNS <= 64 ? 4 : COLUMNS == 256 ? 2 : 3, 2>;
+using ResidentOf = ResidentTile<COLUMNS, COLUMNS <= 96 ? 2 : 1,
+                                COLUMNS <= 64    ? 4
+                                : COLUMNS == 256 ? 2
+                                                 : 3,
+                                2>;
 
-// Four stages of 256 columns leave room for a quarter of Y in the outlets; fewer stages measured slower.
+// As many stages as there is room for: four of 256 columns leave room for a quarter of Y in the outlets, and three with
+// more for Y measured slower.
 template <int COLUMNS>
-using StreamedOf = StreamedTile<COLUMNS, 4, COLUMNS == 256 ? 2 : COLUMNS / 64>;
+using StreamedOf = StreamedTile<COLUMNS,
+                                COLUMNS <= 64    ? 7
+                                : COLUMNS <= 128 ? 6
+                                                 : 4,
+                                COLUMNS == 192 ? 3 : 2>;
 
 // Calls run(tile) with the type of the tile; run returns the same for each.
 template <class Run>
 auto with_gemm_tile(GemmTile tile, Run run) {
   if (tile.hold == GemmHold::streamed) {
-    if (tile.columns == 128) return run(StreamedOf<128>());
-    if (tile.columns == 192) return run(StreamedOf<192>());
-    return run(StreamedOf<256>());
+    switch (tile.columns) {
+      case 64: return run(StreamedOf<64>());
+      case 96: return run(StreamedOf<96>());
+      case 128: return run(StreamedOf<128>());
+      case 192: return run(StreamedOf<192>());
+      default: return run(StreamedOf<256>());
+    }
   }
   switch (tile.columns) {
     case 32: return run(ResidentOf<32>());
@@ -118,8 +131,8 @@ cudaError_t launch_tile(const GemmView& view, StreamedTile<COLUMNS, STAGES, BUFF
   task.tiles = static_cast<int>(task.row_tiles * task.column_tiles * view.groups_i * view.groups_j);
   const int most = machine.multiprocessors / Tile::cluster;
   return launch_gemm_kernel(streamed_kernel<T, Tile, ROWS_CONTIGUOUS>, task,
-                            Tile::cluster * (task.tiles < most ? task.tiles : most), Tile::threads,
-                            Tile::shared_bytes, stream);
+                            Tile::cluster * (task.tiles < most ? task.tiles : most), Tile::threads, Tile::shared_bytes,
+                            stream);
 }
 
 template <class T>

@@ -19,7 +19,7 @@ struct ResidentTile {
   static constexpr int staging_bytes = warpgroups * buffers * gemm_box;
   static constexpr int most_slots = 8;  // of a warpgroup
   static constexpr int most_weight_slots = 3;
-  static constexpr int slack = 2048;  // barriers, and the alignment of the swizzle
+  static constexpr int slack = 3072;  // barriers, the bias, and the alignment of the swizzle
   static_assert(columns % 16 == 0 && columns <= 256, "stmatrix takes 16 columns, a matrix instruction 256");
   static_assert(blocks * columns / 2 <= 128, "more sums do not fit into the registers");
   static_assert(threads * (blocks * columns / 2 + 40) <= 65536, "the registers of a multiprocessor");
@@ -92,12 +92,13 @@ template <class Tile>
 struct ResidentShared {
   Barrier full[Tile::warpgroups][Tile::most_slots], empty[Tile::warpgroups][Tile::most_slots];
   Barrier weight_full[Tile::most_weight_slots], weight_empty[Tile::most_weight_slots];
+  uint16_t bias[Tile::warpgroups][Tile::columns];
 
   __device__ void init() {
     for (int warpgroup = 0; warpgroup < Tile::warpgroups; ++warpgroup)
       for (int slot = 0; slot < Tile::most_slots; ++slot) full[warpgroup][slot].init(1), empty[warpgroup][slot].init(1);
     for (int slot = 0; slot < Tile::most_weight_slots; ++slot)
-      weight_full[slot].init(1), weight_empty[slot].init(Tile::warpgroups);
+      weight_full[slot].init(1), weight_empty[slot].init(4 * Tile::warpgroups);
     publish_barriers();
   }
 };
@@ -114,8 +115,8 @@ __device__ inline void feed_weight(const GemmTask& task, ResidentShared<Tile>& s
          j, i);
 }
 
-// Loads the stages of `count` tiles of one plane, one for each warpgroup from `turn` on: in turns, so that all rings are
-// full also where a tile has more stages than a ring.
+// Loads the stages of `count` tiles of one plane, one for each warpgroup from `turn` on: in turns, so that all rings
+// are full also where a tile has more stages than a ring.
 template <class Tile, bool ROWS_CONTIGUOUS>
 __device__ inline void feed_tiles(const GemmTask& task, ResidentShared<Tile>& shared, unsigned char* rings,
                                   Cursor (&cursors)[Tile::warpgroups], int turn, int count, int row_tile, int i,
@@ -168,9 +169,8 @@ __device__ inline void multiply_tile(float (&sums)[Tile::blocks][Tile::columns /
     begin_products();
 #pragma unroll
     for (int block = 0; block < Tile::blocks; ++block)
-      multiply_stage<T, Tile::columns, ROWS_CONTIGUOUS>(sums[block],
-                                                        ring + cursor.slot * Tile::stage_bytes + block * gemm_box,
-                                                        weight + step * Tile::columns * 128);
+      multiply_stage<T, Tile::columns, ROWS_CONTIGUOUS>(
+          sums[block], ring + cursor.slot * Tile::stage_bytes + block * gemm_box, weight + step * Tile::columns * 128);
     commit_products();
     wait_for_products<1>();
     if (step > 0 && sender) empty[last_slot].arrive();
@@ -198,8 +198,13 @@ __device__ void multiply_resident(const GemmTask& task, ResidentShared<Tile>& sh
     const bool mine = turn == warpgroup;
     if (++turn == Tile::warpgroups) turn = 0;
     if (mine) {
+      uint16_t* bias = shared.bias[warpgroup];
+      BiasFetch<Tile::columns> fetch;
+      fetch.read(task, 0, i, j);
+      fetch.write(task, bias, 1 + warpgroup);
 #pragma unroll
-      for (int block = 0; block < Tile::blocks; ++block) start_sums<T, Tile::columns>(sums[block], task, 0, i, j);
+      for (int block = 0; block < Tile::blocks; ++block)
+        start_sums<T, Tile::columns>(sums[block], task.bias == nullptr ? nullptr : bias);
       shared.weight_full[weight.slot].wait(weight.phase);
       multiply_tile<T, Tile, ROWS_CONTIGUOUS>(
           sums, task, shared.full[warpgroup], shared.empty[warpgroup],
@@ -207,9 +212,11 @@ __device__ void multiply_resident(const GemmTask& task, ResidentShared<Tile>& sh
     }
     tiles.advance();
     if (!tiles.done() && tiles.plane_changed) {
-      // also without a tile of this plane: a warpgroup that is two planes ahead would mistake one phase for another
+      // also without a tile of this plane, and each warp for itself: one that is two phases behind or ahead would
+      // mistake one phase for another
       shared.weight_full[weight.slot].wait(weight.phase);
-      if (sender) shared.weight_empty[weight.slot].arrive();
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) shared.weight_empty[weight.slot].arrive();
       weight.advance(task.weight_slots);
     }
     if (mine) {

@@ -19,14 +19,15 @@ struct StreamedTile {
   static constexpr int x_bytes = warpgroups * gemm_box;
   static constexpr int weight_bytes = columns * 128;
   static constexpr int staging_bytes = warpgroups * buffers * gemm_box;
-  static constexpr int shared_bytes = stages * (x_bytes + weight_bytes) + staging_bytes + 2048;
-  static_assert(columns % 64 == 0 && columns <= 256, "Y is written 64 columns at a time");
+  static constexpr int shared_bytes = stages * (x_bytes + weight_bytes) + staging_bytes + 2304;
+  static_assert(columns % 32 == 0 && columns <= 256, "each of two blocks loads rows of W eight at a time");
   static_assert(shared_bytes <= 227 * 1024, "the shared memory of a multiprocessor");
 };
 
 template <class Tile>
 struct StreamedShared {
   Barrier full[Tile::stages], empty[Tile::stages];
+  uint16_t bias[Tile::warpgroups][Tile::columns];
 
   __device__ void init() {
     for (int stage = 0; stage < Tile::stages; ++stage)
@@ -35,8 +36,8 @@ struct StreamedShared {
   }
 };
 
-// Arrives at a barrier of a block of the cluster. Release at the scope of the cluster, which the copy engine does not need
-// here (nothing was written), costs a fence of device memory for each stage: a fifth of the time.
+// Arrives at a barrier of a block of the cluster. Release at the scope of the cluster, which the copy engine does not
+// need here (nothing was written), costs a fence of device memory for each stage: a fifth of the time.
 __device__ inline void arrive_remotely(Barrier& barrier, uint32_t block) {
   asm volatile(
       "{.reg .b32 remote;\n"
@@ -89,9 +90,20 @@ __device__ void multiply_streamed(const GemmTask& task, StreamedShared<Tile>& sh
   };
   float sums[Tile::columns / 2];
   Ring<Tile::stages> ring;
+  BiasFetch<Tile::columns> fetch;
+  {
+    const StreamedPlace place(task, static_cast<int>(blockIdx.x) / Tile::cluster, Tile::columns, rank);
+    fetch.read(task, place.r, place.i, place.j);
+  }
   for (int tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster) {
     const StreamedPlace place(task, tile, Tile::columns, rank);
-    start_sums<T, Tile::columns>(sums, task, place.r, place.i, place.j);
+    uint16_t* bias = shared.bias[warpgroup];
+    fetch.write(task, bias, 1 + warpgroup);
+    start_sums<T, Tile::columns>(sums, task.bias == nullptr ? nullptr : bias);
+    if (const int next = tile + gridDim.x / Tile::cluster; next < task.tiles) {
+      const StreamedPlace later(task, next, Tile::columns, rank);
+      fetch.read(task, later.r, later.i, later.j);
+    }
     int last_slot = 0, step = 0;
     do {  // once at least: a loop that may be left out makes the compiler serialise the products
       shared.full[ring.slot].wait(ring.phase);
@@ -113,9 +125,16 @@ __device__ void multiply_streamed(const GemmTask& task, StreamedShared<Tile>& sh
   if (thread == 0) wait_for_stores();
 }
 
+// The compiler refuses the attribute where it compiles the (then empty) kernel for older architectures as well.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define KSMM_PAIRS_OF_BLOCKS __cluster_dims__(2, 1, 1)
+#else
+#define KSMM_PAIRS_OF_BLOCKS
+#endif
+
 template <class T, class Tile, bool ROWS_CONTIGUOUS>
-__global__ __cluster_dims__(2, 1, 1) __launch_bounds__(Tile::threads, 1) void streamed_kernel(
-    const __grid_constant__ GemmTask task) {
+__global__ KSMM_PAIRS_OF_BLOCKS __launch_bounds__(Tile::threads,
+                                                  1) void streamed_kernel(const __grid_constant__ GemmTask task) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ unsigned char unaligned[];
   unsigned char* x = unaligned + (1024 - shared_address(unaligned) % 1024) % 1024;
@@ -133,5 +152,7 @@ __global__ __cluster_dims__(2, 1, 1) __launch_bounds__(Tile::threads, 1) void st
   synchronize_cluster();  // the other block may still load into this one, and arrive at its barriers
 #endif
 }
+
+#undef KSMM_PAIRS_OF_BLOCKS
 
 }  // namespace ksmm::hopper
