@@ -40,6 +40,7 @@ wildcard_constraints:
 include: "workflow/rules/common.smk"
 include: "workflow/rules/build.smk"
 include: "workflow/rules/time.smk"
+include: "workflow/rules/tune.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/counters.smk"
 include: "workflow/rules/notebooks.smk"

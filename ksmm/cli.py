@@ -2,6 +2,8 @@
 
 python -m ksmm time 1,192,48,2 --layout batch_last --dtype float32 --batch 25088
 python -m ksmm info
+python -m ksmm tune 1,192,48,2 6,64,64,1 --batch 25088 --dtypes float16
+python -m ksmm tune --sample 120 --max-seconds 1200
 python -m ksmm build [--record FILE]
 
 Exit status: 0; 1 if something was wrong or failed, or the kernel could not be built; 2 for bad input, with one line
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,11 +29,18 @@ from ksmm.measure.job import summary
 from ksmm.measure.lock import DeviceAbsentError, cuda_present, device_lock
 from ksmm.measure.measurement import Measurement
 from ksmm.measure.protocol import Protocol
-from ksmm.pattern_lists import BENCHMARK_BATCH_SIZE
+from ksmm.measure.provenance import device_slug
+from ksmm.pattern_lists import BENCHMARK_BATCH_SIZE, benchmark_patterns, energy_patterns, stratified_sample
 from ksmm.patterns import Pattern
 from ksmm.problem import DTYPES, LAYOUTS, Problem, check_layout, dtype_name, parse_dtype
 from ksmm.time_report import time_report
 from ksmm.toolchain import BuildError
+from ksmm.tuning.contest import NothingToTuneError
+from ksmm.tuning.entry import PRECISIONS
+from ksmm.tuning.file import TuningError
+from ksmm.tuning.knowledge import user_file
+from ksmm.tuning.tasks import list_tasks
+from ksmm.tuning.tuner import Outcome, tune
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = _parser().parse_args(arguments)
     try:
         return parsed.command(parsed)
-    except (_BadInputError, DeviceAbsentError, OSError) as error:
+    except (_BadInputError, DeviceAbsentError, NothingToTuneError, TuningError, OSError) as error:
         sys.stderr.write(f"python -m ksmm: {error}\n")
         return 2
     except KeyboardInterrupt:
@@ -85,12 +95,31 @@ def _parser() -> argparse.ArgumentParser:
     timing.add_argument("--max-seconds", type=float, default=5.0, help="cap for timing one number (%(default)s)")
     info = commands.add_parser("info", help="print the device, the versions and what is available")
     info.set_defaults(command=_info)
-    for command in (timing, info):
+    tuning = commands.add_parser("tune", help="measure and remember which configurations of the kernel are fastest")
+    tuning.set_defaults(command=_tune)
+    _add_tuning_arguments(tuning)
+    for command in (timing, info, tuning):
         command.add_argument("--device", default="auto", help="cpu, cuda, or auto: cuda if there is one (%(default)s)")
     building = commands.add_parser("build", help="build the kernel library")
     building.set_defaults(command=_build)
     building.add_argument("--record", type=Path, help="JSON file to write what was built to")
     return parser
+
+
+def _add_tuning_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("patterns", nargs="*", help="a,b,c,d ... (a sample of --list)")
+    parser.add_argument("--list", choices=sorted(_LISTS), default="benchmark", help="what is sampled (%(default)s)")
+    parser.add_argument("--sample", type=int, default=60, help="how many patterns of it, evenly spread (%(default)s)")
+    parser.add_argument("--batch", default=str(BENCHMARK_BATCH_SIZE), help="batch sizes, by commas (%(default)s)")
+    parser.add_argument("--dtypes", default=",".join(DTYPES), help="separated by commas (%(default)s)")
+    parser.add_argument("--layouts", default=",".join(LAYOUTS), help="separated by commas (%(default)s)")
+    parser.add_argument("--precisions", default=",".join(PRECISIONS), help="of float32 on CUDA (%(default)s)")
+    parser.add_argument("--max-seconds", type=float, default=3600.0, help="begin no problem later (%(default)s)")
+    parser.add_argument("--again", action="store_true", help="measure again what was measured")
+    parser.add_argument("--output", type=Path, help="tuning file (KSMM_TUNING_FILE, or one in the user's cache)")
+
+
+_LISTS = {"benchmark": benchmark_patterns, "energy": energy_patterns}
 
 
 def _time(arguments: argparse.Namespace) -> int:
@@ -103,8 +132,7 @@ def _time(arguments: argparse.Namespace) -> int:
             check_layout(arguments.layout),
             device_type,
         )
-        names = [name.strip() for name in arguments.implementations.split(",") if name.strip()]
-        chosen = [get_implementation(name) for name in names or implementations()]
+        chosen = [get_implementation(name) for name in _listed(arguments.implementations) or implementations()]
         protocol = Protocol(max_seconds=arguments.max_seconds)
     except ValueError as error:
         raise _BadInputError(str(error)) from None
@@ -125,6 +153,45 @@ def _time(arguments: argparse.Namespace) -> int:
         text = time_report(problem, measurements, ceilings)
     print(text)  # noqa: T201 - this is what the command is for
     return int(any(measurement.status in ("wrong", "failed") for measurement in measurements))
+
+
+def _tune(arguments: argparse.Namespace) -> int:
+    device_type = _device_type(arguments.device)
+    try:
+        given = [Pattern.parse(text) for text in arguments.patterns]
+        tasks = list_tasks(
+            given or stratified_sample(_LISTS[arguments.list](), arguments.sample),
+            device_type,
+            [int(size) for size in _listed(arguments.batch)],
+            _listed(arguments.dtypes),
+            _listed(arguments.layouts),
+            _listed(arguments.precisions),
+        )
+    except ValueError as error:
+        raise _BadInputError(str(error)) from None
+    file = arguments.output or user_file(device_slug(device_type))
+    try:
+        outcome = tune(tasks, file, max_seconds=arguments.max_seconds, again=arguments.again)
+    except PoisonedDeviceError as error:
+        logger.error("%s; CUDA cannot be used any more in this process: run the same again, it goes on after it", error)
+        return 1
+    print(_tuned_text(outcome, file))  # noqa: T201 - this is what the command is for
+    return int(outcome.given_up > 0)
+
+
+def _tuned_text(outcome: Outcome, file: Path) -> str:
+    parts = [f"{outcome.measured} problems measured", f"{outcome.known} known before"]
+    parts += [f"{outcome.given_up} given up"] * (outcome.given_up > 0)
+    parts += [f"{outcome.left} left for lack of time"] * (outcome.left > 0)
+    lines = [f"{', '.join(parts)}: {file}"]
+    if outcome.ratios:
+        median = statistics.median(outcome.ratios)
+        lines.append(f"the cost model's choice takes {median:.3g} times as long as the fastest (median)")
+    return "\n".join(lines)
+
+
+def _listed(text: str) -> list[str]:
+    return [entry.strip() for entry in text.split(",") if entry.strip()]
 
 
 def _info(arguments: argparse.Namespace) -> int:

@@ -7,10 +7,12 @@ import math
 import torch
 
 from ksmm.gradients import fake_product, gradients_with, save_operands
-from ksmm.implementations import Packed, get_implementation, preference
+from ksmm.implementations import Packed, get_implementation, implementations, preference
 from ksmm.patterns import Pattern
 from ksmm.problem import Problem, check_layout, dtype_name
 from ksmm.reference import pattern_of
+from ksmm.tuning.entry import precision_of
+from ksmm.tuning.knowledge import known
 
 
 def ks_matmul(
@@ -32,8 +34,9 @@ def ks_matmul(
         x: shape (..., a·c·d) in batch_first, (a·c·d, ...) in batch_last.
         weight: shape (a, b, c, d), of the dtype and device of x.
         layout: "batch_first" or "batch_last".
-        implementation: a name from `ksmm.implementations()`, or "auto" for the first in
-            `ksmm.implementations.preference` that supports the problem.
+        implementation: a name from `ksmm.implementations()`, or "auto" for the fastest that `python -m ksmm tune`
+            measured on this device, and for the first in `ksmm.implementations.preference` that supports the problem
+            where it measured none.
         bias: shape (a·b·d,), of the dtype and device of x; None for none.
 
     Returns:
@@ -48,8 +51,12 @@ def ks_matmul(
     x, weight, bias = autocast_operands(x, weight, bias)
     _check_dtypes(x, weight)
     _check_bias(x, weight, bias)
-    name = choose(tuple(weight.shape), x.dtype, layout, x.device.type, implementation)
     rows = flatten_batch(x, layout)
+    batch_size = rows.shape[0] if layout == "batch_first" else rows.shape[1]
+    *ranges, (_, _, name) = choices(tuple(weight.shape), x.dtype, layout, x.device.type, implementation)
+    for first, last, measured in ranges:
+        if first <= batch_size <= last:
+            name = measured
     if get_implementation(name).differentiable and rows.numel() > 0:
         y = _multiply(name, rows, weight, layout, bias)
     else:
@@ -62,10 +69,22 @@ def ks_matmul(
 def choose(
     weight_shape: tuple[int, int, int, int], dtype: torch.dtype, layout: str, device_type: str, implementation: str
 ) -> str:
-    """The name of the implementation that multiplies; resolves "auto".
+    """The name of the implementation that multiplies a batch of unknown, but not small, size; resolves "auto".
 
-    It depends on no tensor, so torch.compile evaluates it once; hence the shape (a, b, c, d) instead of a Pattern,
-    which the compiler cannot hand over.
+    Raises:
+        ValueError: there is no such implementation, or it does not support the problem.
+    """
+    return choices(weight_shape, dtype, layout, device_type, implementation)[0][2]
+
+
+def choices(
+    weight_shape: tuple[int, int, int, int], dtype: torch.dtype, layout: str, device_type: str, implementation: str
+) -> tuple[tuple[int, int, str], ...]:
+    """The names of the implementations that multiply, by batch size: first, last and name; resolves "auto".
+
+    Ranges do not overlap; the largest batch sizes come first, and last of all the range of every size, for what none of
+    the others holds. It depends on no tensor, so torch.compile evaluates it once, and compares batch sizes only where
+    the choice depends on them; hence the shape (a, b, c, d) instead of a Pattern, which the compiler cannot hand over.
 
     Raises:
         ValueError: there is no such implementation, or it does not support the problem.
@@ -73,18 +92,30 @@ def choose(
     pattern = Pattern(*weight_shape)
     problem = Problem(pattern, 1, dtype, layout, device_type)
     if implementation == "auto":
-        return next(name for name in preference(problem) if get_implementation(name).supports(problem) is None)
+        other = next(name for name in preference(problem) if get_implementation(name).supports(problem) is None)
+        measured = known(weight_shape, dtype, layout, precision_of(dtype, device_type), device_type)
+        ranges = [
+            (choice.first, choice.last, choice.implementation)
+            for choice in measured
+            if choice.implementation in implementations()
+            and get_implementation(choice.implementation).supports(problem) is None
+        ]
+        if all(name == other for _, _, name in ranges):
+            ranges = []
+        return *ranges, (0, _ANY, other)
     reason = get_implementation(implementation).supports(problem)
     if reason is not None:
         raise ValueError(
             f"implementation {implementation!r} cannot multiply pattern {pattern} in {layout}, {dtype_name(dtype)}, "
             f"on {device_type}: {reason}; choose another one, or auto"
         )
-    return implementation
+    return ((0, _ANY, implementation),)
 
+
+_ANY = 2**63 - 1
 
 # All that torch.compiler.assume_constant_result does, without importing torch._dynamo: a second at each start.
-choose._dynamo_marked_constant = True
+choices._dynamo_marked_constant = choose._dynamo_marked_constant = True
 
 
 def autocast_operands(

@@ -67,14 +67,20 @@ def test_the_seven_are_there_and_listed_in_order() -> None:
     assert names == sorted(names)
 
 
+@pytest.mark.parametrize("capability", [(8, 0), (9, 0), None], ids=str)
 @pytest.mark.parametrize("device_type", ["cpu", "cuda"])
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 @pytest.mark.parametrize("layout", ksmm.LAYOUTS)
-def test_auto_ends_with_what_takes_every_problem(layout: str, dtype: torch.dtype, device_type: str) -> None:
+def test_auto_ends_with_what_takes_every_problem(
+    layout: str, dtype: torch.dtype, device_type: str, capability: tuple[int, int] | None, monkeypatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: capability is not None)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
     names = preference(ksmm.Problem(ksmm.Pattern(2, 3, 4, 5), 1, dtype, layout, device_type))
     assert sorted(names) == ["bmm", "bmm_strided", "kernel"]
     assert names[-1] == "bmm"
-    assert (names[0] == "bmm_strided") == (device_type == "cuda" and dtype.itemsize == 2 and layout == "batch_last")
+    slow_kernel = device_type == "cuda" and dtype.itemsize == 2 and layout == "batch_last" and capability != (9, 0)
+    assert (names[0] == "bmm_strided") == slow_kernel
 
 
 def test_bmm_strided_reads_and_writes_views() -> None:

@@ -43,8 +43,8 @@ def _nan_poisoned():
     torch.use_deterministic_algorithms(False)
 
 
-def kernel(x: torch.Tensor, weight: torch.Tensor, layout: str) -> torch.Tensor:
-    return torch.ops.ksmm.ks_matmul(x, weight, layout)
+def kernel(x: torch.Tensor, weight: torch.Tensor, layout: str, bias: torch.Tensor | None = None) -> torch.Tensor:
+    return torch.ops.ksmm.ks_matmul(x, weight, layout, bias)
 
 
 def operands(pattern: tuple[int, int, int, int], batch: int, layout: str, dtype: torch.dtype = torch.float32):
@@ -53,8 +53,21 @@ def operands(pattern: tuple[int, int, int, int], batch: int, layout: str, dtype:
     return torch.randn(problem.input_shape).to(dtype), weight.to(dtype)
 
 
-def check(y: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, layout: str, context: object = "") -> None:
-    reference = reference_matmul(weight, x, layout)
+def with_bias(y: torch.Tensor, bias: torch.Tensor | None, layout: str) -> torch.Tensor:
+    if bias is None:
+        return y
+    return y + (bias if layout == "batch_first" else bias[:, None])
+
+
+def check(
+    y: torch.Tensor,
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    layout: str,
+    context: object = "",
+    bias: torch.Tensor | None = None,
+) -> None:
+    reference = with_bias(reference_matmul(weight, x, layout), None if bias is None else bias.double(), layout)
     assert y.shape == reference.shape and y.dtype == x.dtype and y.is_contiguous()
     error = relative_error(y, reference)
     assert error < TOLERANCES[x.dtype], f"relative error {error} {context}"  # NaN is not smaller than anything
@@ -71,6 +84,19 @@ def test_every_path(pattern, dtype, layout):
         assert packed.data.shape == weight.shape
         check(KERNEL.matmul(packed, x), x, weight, layout, f"batch {batch}, packed")
         check(kernel(x, weight, layout), x, weight, layout, f"batch {batch}, canonical")
+        bias = torch.randn(pattern[0] * pattern[1] * pattern[3]).to(dtype)
+        check(kernel(x, weight, layout, bias), x, weight, layout, f"batch {batch}, bias", bias)
+        check(KERNEL.matmul_bias(packed, x, bias), x, weight, layout, f"batch {batch}, packed, bias", bias)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_bias_is_added_before_rounding(layout, dtype):
+    """One product and one sum in float32, then one rounding; and a bias of any strides."""
+    x, weight = operands((3, 17, 1, 5), 33, layout, dtype)
+    bias = torch.randn(2 * 3 * 17 * 5).to(dtype)[::2]
+    exact = with_bias(reference_matmul(weight, x, layout), bias.double(), layout)
+    assert torch.equal(kernel(x, weight, layout, bias), exact.float().to(dtype))
 
 
 VARIANT_SCRIPT = """
@@ -85,6 +111,9 @@ for layout in tests.LAYOUTS:
             for batch in (1, 13, 97):
                 x, weight = tests.operands(pattern, batch, layout, dtype)
                 tests.check(tests.kernel(x, weight, layout), x, weight, layout, (pattern, layout, dtype, batch))
+                bias = torch.randn(pattern[0] * pattern[1] * pattern[3]).to(dtype)
+                y = tests.kernel(x, weight, layout, bias)
+                tests.check(y, x, weight, layout, (pattern, layout, dtype, batch, "bias"), bias)
         if dtype != torch.float32:
             tests.test_conversions_are_exact_for_every_number(layout, dtype)
             tests.test_rounding_is_to_nearest_even(dtype)
@@ -211,12 +240,14 @@ def test_result_is_the_same_whatever_the_threads(layout):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_gradients(layout, dtype):
     pattern = (2, 5, 6, 3)
-    x, weight = (tensor.requires_grad_() for tensor in operands(pattern, 7, layout, dtype))
-    x64, weight64 = (tensor.detach().double().requires_grad_() for tensor in (x, weight))
-    y, y64 = kernel(x, weight, layout), reference_matmul(weight64, x64, layout)
+    inputs = [*operands(pattern, 7, layout, dtype), torch.randn(30).to(dtype)]
+    x, weight, bias = (tensor.requires_grad_() for tensor in inputs)
+    x64, weight64, bias64 = (tensor.detach().double().requires_grad_() for tensor in inputs)
+    y = kernel(x, weight, layout, bias)
+    y64 = with_bias(reference_matmul(weight64, x64, layout), bias64, layout)
     direction = torch.randn(y.shape).to(dtype)
-    gradients = torch.autograd.grad(y, (x, weight), direction)
-    expected = torch.autograd.grad(y64, (x64, weight64), direction.double())
+    gradients = torch.autograd.grad(y, (x, weight, bias), direction)
+    expected = torch.autograd.grad(y64, (x64, weight64, bias64), direction.double())
     for gradient, truth in zip(gradients, expected, strict=True):
         assert gradient.dtype == dtype
         assert relative_error(gradient, truth) < TOLERANCES[dtype]
@@ -251,6 +282,9 @@ def test_opcheck(layout, batch):
     x, weight = (tensor.requires_grad_() for tensor in operands((2, 3, 4, 5), batch, layout))
     torch.library.opcheck(torch.ops.ksmm.ks_matmul.default, (x, weight, layout))
     torch.library.opcheck(torch.ops.ksmm.ks_matmul.default, (x.detach().bfloat16(), weight.bfloat16(), layout))
+    bias = torch.randn(30, requires_grad=True)
+    torch.library.opcheck(torch.ops.ksmm.ks_matmul.default, (x, weight, layout, bias))
+    torch.library.opcheck(torch.ops.ksmm.ks_matmul.default, (x.detach(), weight.detach(), layout, bias))
 
 
 def test_compiles_into_one_graph():
@@ -283,6 +317,19 @@ def test_compiles_into_one_graph():
 def test_bad_input(x, weight, layout, message):
     with pytest.raises(ValueError, match=message):
         kernel(x, weight, layout)
+
+
+@pytest.mark.parametrize(
+    ("bias", "message"),
+    [
+        (torch.ones(7), r"bias has shape \[7\]; .* a·b·d = 8"),
+        (torch.ones(1, 8), r"bias has shape \[1, 8\]"),
+        (torch.ones(8).half(), r"bias is Half on cpu and x Float"),
+    ],
+)
+def test_bad_bias(bias, message):
+    with pytest.raises(ValueError, match=message):
+        kernel(torch.ones(2, 12), torch.ones(1, 2, 3, 4), "batch_first", bias)
 
 
 def test_supports_says_why_not():

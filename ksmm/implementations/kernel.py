@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch.nn import functional
@@ -16,6 +16,7 @@ from ksmm.gradients import fake_product, weight_gradient
 from ksmm.implementations.base import REGISTRY, Implementation, Packed, register
 from ksmm.problem import DTYPES, Problem, dtype_name
 from ksmm.reference import pattern_of
+from ksmm.tuning.numbers import remembered_numbers
 
 
 @register
@@ -23,6 +24,9 @@ class Kernel(Implementation):
     """Output-stationary product; the permutations of Algorithm 1 are never materialised."""
 
     name = "kernel"
+
+    precision: ClassVar[str] = "default"
+    """What the operator is asked for."""
 
     def supports(self, problem: Problem) -> str | None:
         manifest, reason = load()
@@ -50,10 +54,36 @@ class Kernel(Implementation):
         return Packed(pattern_of(weight), layout, data)
 
     def matmul(self, packed: Packed, x: torch.Tensor) -> torch.Tensor:
-        return torch.ops.ksmm.ks_matmul(x, packed.data, packed.layout)
+        return self._multiply(packed, x, None)
 
     def matmul_bias(self, packed: Packed, x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-        return torch.ops.ksmm.ks_matmul(x, packed.data, packed.layout, bias)
+        return self._multiply(packed, x, bias)
+
+    def _multiply(self, packed: Packed, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        """In the configuration that was measured to be the fastest, -1 (the cost model's) where nobody measured."""
+        shape, device = tuple(packed.data.shape), x.device
+        batch_size = x.shape[0] if packed.layout == "batch_first" else x.shape[1]
+        configuration = -1
+        for first, last, number in remembered_numbers(
+            self.name, shape, x.dtype, packed.layout, device.type, device.index
+        ):
+            if first <= batch_size <= last:
+                configuration = number
+        return torch.ops.ksmm.ks_matmul(x, packed.data, packed.layout, bias, self.precision, configuration)
+
+    def matmul_in(self, configuration: int, packed: Packed, x: torch.Tensor) -> torch.Tensor:
+        """As `matmul`, in the configuration of that number; in the cost model's if that one does not take x."""
+        return torch.ops.ksmm.ks_matmul(x, packed.data, packed.layout, None, self.precision, configuration)
+
+    def configurations(self, packed: Packed, x: torch.Tensor) -> dict[str, int]:
+        """The configurations that take these operands, by name: the cost model's choice first.
+
+        Names stay the same from build to build; numbers, which the operator takes, do not. On a CPU there are none.
+        """
+        if x.device.type != "cuda":
+            return {}
+        entries = torch.ops.ksmm.configurations(x, packed.data, packed.layout, self.precision)
+        return {name: int(number) for number, name in (entry.split(" ", 1) for entry in entries)}
 
 
 @register
@@ -61,6 +91,7 @@ class KernelStrict(Kernel):
     """The kernel in float32 multiply-adds alone: what PyTorch's products do by default."""
 
     name = "kernel_strict"
+    precision = "strict"
 
     def supports(self, problem: Problem) -> str | None:
         if problem.dtype != torch.float32:
@@ -73,12 +104,6 @@ class KernelStrict(Kernel):
         # The strict kernel copies rows of r to shared memory as they are.
         data = weight.permute(0, 3, 2, 1).contiguous().permute(0, 3, 2, 1)  # stored as (a, d, c, b)
         return Packed(pattern_of(weight), layout, data)
-
-    def matmul(self, packed: Packed, x: torch.Tensor) -> torch.Tensor:
-        return torch.ops.ksmm.ks_matmul(x, packed.data, packed.layout, None, "strict")
-
-    def matmul_bias(self, packed: Packed, x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
-        return torch.ops.ksmm.ks_matmul(x, packed.data, packed.layout, bias, "strict")
 
 
 @functools.cache

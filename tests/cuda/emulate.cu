@@ -41,6 +41,7 @@ void emulate_simt(const Task<T>& task) {
         each_thread([&](R& r, int thread) { Steps::load(r, task, origin, k + Tile::k, thread); });
       each_thread([&](R& r, int thread) { Steps::multiply(r, shared->x, shared->weight, thread); });
     }
+    each_thread([&](R& r, int thread) { Steps::add_bias(r, task, origin, thread); });
     each_thread([&](R& r, int thread) { Steps::store(r, task, origin, thread); });
   }
 }
@@ -69,6 +70,7 @@ void emulate_strict(const Task<float>& task) {
       each_thread([&](R&, int thread) { Steps::copy(stage, cursors[thread], task, tile, task.c - k, thread); });
       each_thread([&](R& r, int thread) { Steps::multiply(r, stage, thread); });
     }
+    each_thread([&](R& r, int thread) { Steps::add_bias(r, task, origin, thread); });
     if constexpr (Tile::j == 1) {
       each_thread([&](R& r, int thread) { Steps::store(r, task, origin, thread); });
     } else {
@@ -168,6 +170,7 @@ void emulate_tensor(const TensorTask<T>& task) {
           for (int column = 0; column < Tile::k; column += 16)
             emulate_group<T, LAYOUT, Tile>(&registers[warp * 32], step->data, warp, j, column);
     }
+    for (int thread = 0; thread < Tile::threads; ++thread) Steps::add_bias(registers[thread], task, origin, thread);
     for (int thread = 0; thread < Tile::threads; ++thread) Steps::store(registers[thread], task, origin, thread);
   }
 }
@@ -190,6 +193,7 @@ struct Case {
   int shift;        // elements by which the operands' addresses are off alignment
   int order;        // of the weights in memory: 0 = (a, d, b, c), 1 = (a, b, c, d), 2 = (d, c, b, a), 3 = spread out,
                     // 4 = (a, d, c, b)
+  bool has_bias;
   bool matrix_units;
   int shared_limit;  // bytes of shared memory that a block may have
 };
@@ -246,12 +250,15 @@ double check(const Case& s, std::mt19937& random) {
   weight_strides(s, operands.weight_strides);
   const int64_t x_size = outer == 0 ? 0 : (outer - 1) * operands.x_stride + inner;
   const int64_t w_size = (s.a * s.b * s.c * s.d - 1) * (s.order == 3 ? 3 : 1) + 1, y_size = s.a * s.b * s.d * s.batch;
-  Buffer<T> x(x_size, s.shift), w(w_size, s.shift), y(y_size, s.shift);
+  const int64_t rows = s.a * s.b * s.d;
+  Buffer<T> x(x_size, s.shift), w(w_size, s.shift), bias(s.has_bias ? rows : 0, s.shift), y(y_size, s.shift);
   std::uniform_real_distribution<float> uniform(-1, 1);
   for (int64_t e = 0; e < x_size; ++e) x.data[e] = to_bits<T>(uniform(random));
   for (int64_t e = 0; e < w_size; ++e) w.data[e] = to_bits<T>(uniform(random));
+  for (int64_t e = 0; s.has_bias && e < rows; ++e) bias.data[e] = to_bits<T>(uniform(random));
   for (int64_t e = 0; e < y_size; ++e) y.data[e] = to_bits<T>(NAN);
   operands.x = x.data, operands.weight = w.data, operands.y = y.data;
+  operands.bias = s.has_bias ? bias.data : nullptr;
   const Problem problem = {s.a, s.b, s.c, s.d, s.batch, Dtype::float32, s.layout};
 
   multiply<T>(problem, operands, s.matrix_units, s.shared_limit);
@@ -262,14 +269,14 @@ double check(const Case& s, std::mt19937& random) {
     for (int64_t r = 0; r < s.b; ++r)
       for (int64_t j = 0; j < s.d; ++j)
         for (int64_t n = 0; n < s.batch; ++n) {
-          double sum = 0;
+          const int64_t row = (i * s.b + r) * s.d + j;
+          double sum = s.has_bias ? to_float<T>(bias.data[row]) : 0;
           for (int64_t k = 0; k < s.c; ++k) {
             const int64_t feature = (i * s.c + k) * s.d + j;
             const int64_t at = first ? n * operands.x_stride + feature : feature * operands.x_stride + n;
             sum += static_cast<double>(to_float<T>(x.data[at])) *
                    to_float<T>(w.data[i * ws[0] + r * ws[1] + k * ws[2] + j * ws[3]]);
           }
-          const int64_t row = (i * s.b + r) * s.d + j, rows = s.a * s.b * s.d;
           const double error = to_float<T>(y.data[first ? n * rows + row : row * s.batch + n]) - sum;
           difference += error * error, norm += sum * sum;
         }
@@ -291,14 +298,16 @@ int run(const char* name, double tolerance, int count, unsigned seed) {
     s.padding = random() % 3 == 0 ? 0 : random() % 2 == 0 ? 8 : static_cast<int64_t>(random() % 5);
     s.shift = random() % 4 == 0;
     s.order = static_cast<int>(random() % 5);
+    s.has_bias = random() % 2 == 0;
     s.matrix_units = random() % 4 != 0;
     s.shared_limit = random() % 2 == 0 ? 227 * 1024 : 99 * 1024;
     const double error = check<T>(s, random);
     if (!(error < tolerance)) {
       std::printf(
-          "%s (%ld,%ld,%ld,%ld) batch %ld layout %d padding %ld shift %d order %d units %d limit %d: error %g\n", name,
-          s.a, s.b, s.c, s.d, s.batch, static_cast<int>(s.layout), s.padding, s.shift, s.order, s.matrix_units,
-          s.shared_limit, error);
+          "%s (%ld,%ld,%ld,%ld) batch %ld layout %d padding %ld shift %d order %d bias %d units %d limit %d: error "
+          "%g\n",
+          name, s.a, s.b, s.c, s.d, s.batch, static_cast<int>(s.layout), s.padding, s.shift, s.order, s.has_bias,
+          s.matrix_units, s.shared_limit, error);
       ++wrong;
     }
   }

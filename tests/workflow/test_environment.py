@@ -10,6 +10,8 @@ from packaging.utils import canonicalize_name
 from tests.workflow.conftest import ROOT
 
 CONDA_NAMES = {"torch": "pytorch"}
+OPTIONAL = {"lazylinop"}
+"""Extras that neither command of the README installs."""
 CONDA_ONLY = {"python", "make", "cxx-compiler", "pip"}
 
 
@@ -17,7 +19,8 @@ def requirements() -> list[Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     lines = [f"python{project['requires-python']}", *project["dependencies"]]
-    return [Requirement(line) for line in [*lines, *(line for extra in extras.values() for line in extra)]]
+    lines += [line for name, extra in extras.items() if name not in OPTIONAL for line in extra]
+    return [Requirement(line) for line in lines]
 
 
 def conda_requirements() -> list[Requirement]:

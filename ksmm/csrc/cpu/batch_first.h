@@ -8,6 +8,7 @@
 #pragma once
 
 #include "batch_first_weights.h"
+#include "bias.h"
 #include "work.h"
 
 namespace ksmm {
@@ -17,13 +18,13 @@ template <class Element, class Spread, int N>
 struct FirstTasks {
   using Stored = typename Element::Stored;
   using Format = RowFormat<Spread>;
-  static constexpr bool repeats = !std::is_same<Spread, Consecutive>::value && !std::is_same<Spread, Reorder>::value;
   static constexpr int M = tile_rows(N);
-  // The margin keeps rows out of each other's cache sets, and takes what a vector writes past a row's end.
-  static constexpr int row_step = int(Format::most_depth) * Format::element + lanes;
+  // The margin keeps rows out of each other's cache sets, and takes what a vector reads or writes past a row's end.
+  static constexpr int row_step = Format::most_floats + lanes;
   const FirstPlan& plan;
   const Operands& operands;
   const float* weights;
+  const float* bias;
 
   struct Block {  // what a task works on
     int64_t set, i, first_panel, last_panel, n, count;
@@ -54,7 +55,7 @@ struct FirstTasks {
       const int64_t depth = smaller(plan.depth, c - k);
       copy_inputs(block, k, depth, rows);
       // The longer operand of the two stays in the first-level cache.
-      if (repeats) {
+      if (!Format::slices(plan.problem.d)) {
         for (int64_t panel = block.first_panel; panel < block.last_panel; ++panel) {
           for (int64_t m = 0; m < block.count; m += M) multiply_panel(block, panel, m, k, depth, rows, sums);
         }
@@ -73,7 +74,7 @@ struct FirstTasks {
     for (int64_t m = 0; m < block.count; ++m) {
       const Stored* from = static_cast<const Stored*>(operands.x) + (block.n + m) * operands.x_stride;
       const int64_t feature = (block.i * p.c + k) * p.d;
-      if (repeats) {
+      if (!Format::slices(p.d)) {
         convert<Element>(from + feature, depth * p.d, rows + m * row_step, operands.x_stride);
       } else {
         copy_slices(from + feature, depth, p.a * p.c * p.d - feature, plan.group_of(block.set, 0) * lanes % p.d,
@@ -120,9 +121,13 @@ struct FirstTasks {
           is_last && count == compiled_rows<N>(count) && output + (N - 1) * plan.group_step + lanes <= plan.outputs();
       if (direct) target = {target.start, y, p.a * plan.outputs(), plan.group_step};
     }
+    if (bias && is_last) {
+      target.bias = bias + block.i * plan.outputs() + output;
+      target.bias_vector_step = plan.group_step;
+    }
     const float* vectors = weights + (block.set * plan.set_panels + panel) * plan.panel_floats() + k * N * lanes;
-    multiply_rows<N, row_step, Format::element>(count, depth, spread_of(plan.group_of(block.set, panel)),
-                                                rows + m * row_step, vectors, target);
+    multiply_rows<N, row_step, Consecutive>(count, depth, Format::step(p.d), spread_of(plan.group_of(block.set, panel)),
+                                            rows + m * row_step, vectors, target);
     if (is_last && !direct) write_tile(tile, count, output, y);
   }
 
@@ -138,12 +143,13 @@ struct FirstTasks {
 
 template <class Element, class Spread>
 void multiply_spread(const Problem& problem, const Operands& operands, ParallelFor parallel_for) {
-  const FirstPlan plan(problem, RowFormat<Spread>::most_depth);
+  const FirstPlan plan(problem, RowFormat<Spread>::most_depth(problem.d));
   const Buffer weights(plan.sets * plan.set_panels * plan.panel_floats());
   run(FirstWeights<Element>{plan, operands, weights.get()}, plan.sets * plan.set_panels, parallel_for);
+  const Bias<Element> bias(problem, operands, plan.width * plan.group_step);
   const auto multiply = [&](auto width) {
     constexpr int N = decltype(width)::value;
-    run(FirstTasks<Element, Spread, N>{plan, operands, weights.get()}, plan.tasks(), parallel_for);
+    run(FirstTasks<Element, Spread, N>{plan, operands, weights.get(), bias.get()}, plan.tasks(), parallel_for);
   };
   with_width(plan.width, multiply);
 }

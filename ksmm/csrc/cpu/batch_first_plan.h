@@ -17,17 +17,31 @@
 namespace ksmm {
 namespace KSMM_VARIANT {
 
-// k at a time, and the distance of two k in a row of the tile of X: an operand's row and a panel of weights then fit
-// into the first-level cache together.
+// How rows of the tile of X are laid out: k at a time, and the distance of two k. Either as X has them, and then one
+// panel of weights stays in the first-level cache while all rows of the tile use it; or, from d = 8 on, where that
+// would make most loads straddle two cache lines, as a vector for each k: slices.
 template <class Spread>
 struct RowFormat {
-  static constexpr int64_t most_depth = 64;
-  static constexpr int element = lanes;
+  static constexpr int most_floats = 64 * lanes;
+  static bool slices(int64_t d) { return d >= 8; }
+  static int64_t step(int64_t d) { return slices(d) ? lanes : d; }
+  static int64_t most_depth(int64_t d) { return slices(d) ? 64 : smaller(128, most_floats / d); }
 };
 template <int period>
 struct RowFormat<Repeat<period>> {
-  static constexpr int64_t most_depth = period < 8 ? 128 : 64;
-  static constexpr int element = period;
+  static constexpr int64_t depth = period < 8 ? 128 : 64;
+  static constexpr int most_floats = int(depth) * period;
+  static constexpr bool slices(int64_t) { return false; }
+  static Constant<period> step(int64_t) { return {}; }
+  static int64_t most_depth(int64_t) { return depth; }
+};
+template <>
+struct RowFormat<Consecutive> {
+  static constexpr int64_t depth = 64;
+  static constexpr int most_floats = int(depth) * lanes;
+  static constexpr bool slices(int64_t) { return true; }
+  static Constant<lanes> step(int64_t) { return {}; }
+  static int64_t most_depth(int64_t) { return depth; }
 };
 
 struct FirstPlan {

@@ -8,6 +8,7 @@
 // in the second.
 #pragma once
 
+#include "bias.h"
 #include "element.h"
 #include "tile.h"
 #include "work.h"
@@ -88,6 +89,7 @@ struct LastTasks {
   const LastPlan& plan;
   const Operands& operands;
   const float* weights;
+  const float* bias;
 
   void work(Tasks& tasks) const {
     const int64_t inputs_floats = plan.batch_block * plan.depth * N * lanes;
@@ -148,8 +150,12 @@ struct LastTasks {
       direct = is_last && count == N * lanes && rows == compiled_rows<N>(rows);
       if (direct) target = {target.start, y, p.d * p.batch, lanes};
     }
+    if (bias && is_last) {
+      target.bias = bias + (i * p.b + r) * p.d + j;
+      target.bias_row_step = p.d;
+    }
     const float* from = weights + (ij * plan.row_panels + row) * plan.panel_floats() + k * M;
-    multiply_rows<N, 1, M>(rows, depth, Repeat<1>{}, from, block, target);
+    multiply_rows<N, 1, Repeat<1>>(rows, depth, Constant<M>{}, Repeat<1>{}, from, block, target);
     if (is_last && !direct) {
       for (int64_t m = 0; m < rows; ++m) write<Element>(tile + m * N * lanes, count, y + m * p.d * p.batch);
     }
@@ -161,9 +167,10 @@ void multiply_batch_last(const Problem& problem, const Operands& operands, Paral
   const LastPlan plan(problem);
   const Buffer weights(problem.a * problem.d * plan.row_panels * plan.panel_floats());
   run(LastWeights<Element>{plan, operands, weights.get()}, problem.a * plan.row_panels, parallel_for);
+  const Bias<Element> bias(problem, operands, plan.rows * problem.d);
   const auto multiply = [&](auto width) {
     constexpr int N = decltype(width)::value;
-    run(LastTasks<Element, N>{plan, operands, weights.get()}, plan.tasks(), parallel_for);
+    run(LastTasks<Element, N>{plan, operands, weights.get(), bias.get()}, plan.tasks(), parallel_for);
   };
   with_width(plan.width, multiply);
 }

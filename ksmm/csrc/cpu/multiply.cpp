@@ -3,6 +3,10 @@
 // Each variant_*.cpp is the whole kernel, compiled with other flags (ksmm/toolchain.py); on machines other than x86-64
 // the baseline is all there is. The environment variable KSMM_CPU_VARIANT (baseline, avx2, avx512) asks for one
 // of them, for tests and for measuring what the wider vectors bring.
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #include <array>
 #include <cstdlib>
 #include <new>
@@ -53,6 +57,25 @@ Multiply choose() {
                               "'; choose one of baseline, avx2, avx512, or unset it");
 }
 
+// Memory from here on is not reused by the C library but comes fresh from the system, which maps each page when it is
+// first written: by pages of 4 KiB that costs as much time as writing them.
+constexpr int64_t fresh_bytes = 32 << 20;
+
+// Asks for large pages where Y is going to be; the system need not listen, and what is there is kept.
+void ask_for_large_pages(const Problem& problem, void* y) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  const int64_t rows = problem.a * problem.b * problem.d;
+  const int64_t bytes = rows * problem.batch * (problem.dtype == Dtype::float32 ? 4 : 2);
+  if (bytes < fresh_bytes) return;
+  constexpr uintptr_t page = 2 << 20;
+  const uintptr_t start = (reinterpret_cast<uintptr_t>(y) + page - 1) / page * page;
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(y) + static_cast<uintptr_t>(bytes)) / page * page;
+  if (start < end) madvise(reinterpret_cast<void*>(start), end - start, MADV_HUGEPAGE);
+#else
+  static_cast<void>(problem), static_cast<void>(y);
+#endif
+}
+
 }  // namespace
 
 float* allocate(int64_t floats) {
@@ -63,7 +86,9 @@ void release(float* memory) noexcept { ::operator delete(memory, cache_line); }
 
 void multiply_cpu(const Problem& problem, const Operands& operands, ParallelFor parallel_for) {
   static const Multiply multiply = choose();
-  if (problem.batch > 0) multiply(problem, operands, parallel_for);
+  if (problem.batch == 0) return;
+  ask_for_large_pages(problem, operands.y);
+  multiply(problem, operands, parallel_for);
 }
 
 }  // namespace ksmm

@@ -4,8 +4,9 @@
 //
 // Each vector that is loaded is used M times and each row element N times, so that with M + N loads for M·N
 // multiply-adds the multiply-add units are the limit, not the loads. M·N sums, N vectors and one row element fill the
-// register file. The lines of Y that the tile goes to are fetched while it is computed. Rows lie `row_step` apart and
-// their elements `depth_step`, both known to the compiler; vectors are read one after the other.
+// register file. The lines of Y that the tile goes to are fetched while it is computed. Rows lie `row_step` apart,
+// which the compiler knows, and their elements `depth_step`, which it knows where it is a Constant; vectors are read
+// one after the other.
 #pragma once
 
 #include <type_traits>
@@ -24,15 +25,21 @@ constexpr int widest_tile = registers == 32 ? 4 : 3;
 constexpr int most_rows = 12;
 constexpr int tile_floats = (registers == 32 ? 24 : 12) * lanes;  // no tile has more sums
 
+template <int64_t value>
+using Constant = std::integral_constant<int64_t, value>;
+
 // Where the sums of a tile start and where they go. Both are float32.
 struct TileTarget {
   const float* start;  // M × N vectors, one after the other; null: start from zero
   float* sums;
   int64_t row_step, vector_step;
+  const float* bias = nullptr;  // added to the sums in the end, unless null
+  int64_t bias_row_step = 0, bias_vector_step = 0;
 };
 
-template <int M, int N, int row_step, int depth_step, class Spread>
-void multiply_tile(int64_t depth, Spread spread, const float* rows, const float* vectors, const TileTarget target) {
+template <int M, int N, int row_step, class BiasSpread, class Step, class Spread>
+void multiply_tile(int64_t depth, Step depth_step, Spread spread, const float* rows, const float* vectors,
+                   const TileTarget target) {
   Vector sum[M][N];
   KSMM_UNROLL
   for (int m = 0; m < M; ++m) {
@@ -52,6 +59,15 @@ void multiply_tile(int64_t depth, Spread spread, const float* rows, const float*
       for (int v = 0; v < N; ++v) sum[m][v] += element * vector[v];
     }
   }
+  if (target.bias) {
+    KSMM_UNROLL
+    for (int m = 0; m < M; ++m) {
+      KSMM_UNROLL
+      for (int v = 0; v < N; ++v) {
+        sum[m][v] += BiasSpread{}(target.bias + m * target.bias_row_step + v * target.bias_vector_step);
+      }
+    }
+  }
   KSMM_UNROLL
   for (int m = 0; m < M; ++m) {
     KSMM_UNROLL
@@ -66,14 +82,15 @@ KSMM_INLINE int compiled_rows(int64_t rows) {
 }
 
 // multiply_tile with M = compiled_rows(rows).
-template <int N, int row_step, int depth_step, class Spread>
-KSMM_INLINE void multiply_rows(int64_t rows, int64_t depth, Spread spread, const float* from, const float* vectors,
-                               const TileTarget& target) {
+template <int N, int row_step, class BiasSpread, class Step, class Spread>
+KSMM_INLINE void multiply_rows(int64_t rows, int64_t depth, Step depth_step, Spread spread, const float* from,
+                               const float* vectors, const TileTarget& target) {
   switch (compiled_rows<N>(rows)) {
-    case 1: return multiply_tile<1, N, row_step, depth_step>(depth, spread, from, vectors, target);
-    case 2: return multiply_tile<2, N, row_step, depth_step>(depth, spread, from, vectors, target);
-    case 4: return multiply_tile<4, N, row_step, depth_step>(depth, spread, from, vectors, target);
-    default: return multiply_tile<tile_rows(N), N, row_step, depth_step>(depth, spread, from, vectors, target);
+    case 1: return multiply_tile<1, N, row_step, BiasSpread>(depth, depth_step, spread, from, vectors, target);
+    case 2: return multiply_tile<2, N, row_step, BiasSpread>(depth, depth_step, spread, from, vectors, target);
+    case 4: return multiply_tile<4, N, row_step, BiasSpread>(depth, depth_step, spread, from, vectors, target);
+    default:
+      return multiply_tile<tile_rows(N), N, row_step, BiasSpread>(depth, depth_step, spread, from, vectors, target);
   }
 }
 

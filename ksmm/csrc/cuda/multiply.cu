@@ -4,6 +4,9 @@
 #include "../ks_matmul.h"
 #include "arrange.cuh"
 #include "configuration.h"
+#include "hopper/gemm.h"
+#include "hopper/planes.h"
+#include "hopper/three_passes.h"
 #include "portable.cuh"
 
 namespace ksmm {
@@ -12,7 +15,8 @@ namespace {
 const std::vector<Configuration>& all() {
   static const std::vector<Configuration> configurations = [] {
     std::vector<Configuration> list;
-    for (const Configurations family : {portable_configurations()})
+    for (const Configurations family : {portable_configurations(), gemm_configurations(),
+                                        hopper::planes_configurations(), hopper::three_pass_configurations()})
       list.insert(list.end(), family.data, family.data + family.count);
     return list;
   }();

@@ -97,7 +97,22 @@ struct SimtSteps {
     return index == 0 ? word.x : index == 1 ? word.y : index == 2 ? word.z : word.w;
   }
 
-  // Step 4: the sums, to device memory. Vectors lie along n in batch_last, along (r, j) in batch_first.
+  // Step 4: the bias, before anything is rounded.
+  KSMM_BOTH static void add_bias(Registers& registers, const Task<T>& task, const Origin& origin, int thread) {
+    if (task.bias == nullptr) return;
+    const Seat seat = seat_of(thread);
+#pragma unroll
+    for (int r = 0; r < Tile::thread_r; ++r)
+#pragma unroll
+      for (int j = 0; j < Tile::thread_j; ++j) {
+        const float bias = bias_at(task, origin.i, origin.r + index_in_tile(r, seat.r, Tile::threads_r),
+                                   origin.j + seat.j * Tile::thread_j + j);
+#pragma unroll
+        for (int n = 0; n < Tile::thread_n; ++n) registers.sums[n][r][j] += bias;
+      }
+  }
+
+  // Step 5: the sums, to device memory. Vectors lie along n in batch_last, along (r, j) in batch_first.
   KSMM_BOTH static void store(const Registers& registers, const Task<T>& task, const Origin& origin, int thread) {
     const Seat seat = seat_of(thread);
     const Strides& strides = task.y_strides;
@@ -156,7 +171,9 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
       __syncthreads();
     }
     // computed again: cheaper than to keep it through the products
-    Steps::store(registers, task, tile_origin(task, opaque(tile), Tile::n, Tile::r, Tile::j), opaque(thread));
+    const Origin again = tile_origin(task, opaque(tile), Tile::n, Tile::r, Tile::j);
+    Steps::add_bias(registers, task, again, opaque(thread));
+    Steps::store(registers, task, again, opaque(thread));
   }
 }
 

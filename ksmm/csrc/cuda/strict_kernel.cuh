@@ -112,7 +112,20 @@ struct StrictSteps {
     return {left(task.batch, origin.n, Tile::n), left(task.b, origin.r, Tile::r), left(task.d, origin.j, Tile::j)};
   }
 
-  // Step 3, where J is 1: the sums, to device memory. Vectors lie along n in batch_last, along r in batch_first.
+  // Step 3: the bias.
+  KSMM_BOTH static void add_bias(Registers& registers, const Task<float>& task, const Origin& origin, int thread) {
+    if (task.bias == nullptr) return;
+    const Seat seat = seat_of(thread);
+#pragma unroll
+    for (int r = 0; r < Tile::thread_r; ++r) {
+      const float bias =
+          bias_at(task, origin.i, origin.r + (r / 4 * Tile::threads_r + seat.r) * 4 + r % 4, origin.j + seat.j);
+#pragma unroll
+      for (int n = 0; n < Tile::thread_n; ++n) registers.sums[n][r] += bias;
+    }
+  }
+
+  // Step 4, where J is 1: the sums, to device memory. Vectors lie along n in batch_last, along r in batch_first.
   KSMM_BOTH static void store(const Registers& registers, const Task<float>& task, const Origin& origin, int thread) {
     const Seat seat = seat_of(thread);
     uint32_t* y = y_of(task, origin);
@@ -133,7 +146,7 @@ struct StrictSteps {
       }
   }
 
-  // Step 3, where J is more: a round of the sums, to shared memory, in the order of the threads' first, second, ... n.
+  // Step 4, where J is more: a round of the sums, to shared memory, in the order of the threads' first, second, ... n.
   KSMM_BOTH static void put(const Registers& registers, float* shared, int round, int thread) {
     const Seat seat = seat_of(thread);
     float* target = shared + seat.j * Tile::sum_plane + seat.n * Tile::sum_pitch + seat.r * 4;
@@ -150,7 +163,7 @@ struct StrictSteps {
           }
   }
 
-  // Step 4: that round, to device memory, in vectors along (r, j).
+  // Step 5: that round, to device memory, in vectors along (r, j).
   KSMM_BOTH static void take(const float* shared, const Task<float>& task, const Origin& origin, int round,
                              int thread) {
     constexpr int V = Tile::y_vector, vectors = Tile::r * Tile::j / V, all = vectors * Tile::round_n;
@@ -212,6 +225,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
     }
     // computed again: cheaper than to keep it through the products
     const Origin again = tile_origin(task, opaque(tile), Tile::n, Tile::r, Tile::j);
+    Steps::add_bias(registers, task, again, opaque(thread));
     if constexpr (Tile::j == 1) {
       Steps::store(registers, task, again, opaque(thread));
     } else {

@@ -54,6 +54,7 @@ template <class T>
 struct Task {
   const Bits<T>* x;
   const Bits<T>* weight;
+  const Bits<T>* bias;  // [i][r][j], or null
   Bits<T>* y;
   Strides x_strides, weight_strides, y_strides;
   int64_t a, b, c, d, batch;
@@ -89,6 +90,12 @@ KSMM_BOTH Origin tile_origin(const Task<T>& task, int64_t tile, int tile_n, int 
   return tile_origin_as(task, static_cast<uint64_t>(tile), tile_n, tile_r, tile_j);
 }
 
+// What is added to the sums of one (i, r, j), where there is a bias; 0 outside Y.
+template <class T>
+KSMM_BOTH float bias_at(const Task<T>& task, int64_t i, int64_t r, int64_t j) {
+  return r < task.b && j < task.d ? to_float<T>(read_only(task.bias + (i * task.b + r) * task.d + j)) : 0.f;
+}
+
 // How many of `size` elements are left at `start`, at most `tile`.
 KSMM_BOTH int left(int64_t size, int64_t start, int tile) {
   const int64_t rest = size - start;
@@ -122,6 +129,7 @@ Task<T> make_task(const Problem& problem, const Operands& operands, int tile_n, 
   Task<T> task;
   task.x = static_cast<const Bits<T>*>(operands.x);
   task.weight = static_cast<const Bits<T>*>(operands.weight);
+  task.bias = static_cast<const Bits<T>*>(operands.bias);
   task.y = static_cast<Bits<T>*>(operands.y);
   task.x_strides = {c * d * step, first ? operands.x_stride : 1, d * step, step};
   task.y_strides = {b * d * y_step, first ? a * b * d : 1, d * y_step, y_step};

@@ -116,6 +116,33 @@ struct TensorSteps {
   }
 #endif
 
+  // The bias, before anything is rounded. A lane holds two neighbouring columns of two rows of each matrix of sums.
+  KSMM_BOTH static void add_bias(Registers& registers, const TensorTask<T>& task, const Origin& origin, int thread) {
+    if (task.bias == nullptr) return;
+    const Seat seat = seat_of(thread);
+    const int64_t r = origin.r + seat.r + (first ? thread % 4 * 2 : thread % 32 / 4);
+#pragma unroll
+    for (int plane = 0; plane < planes; ++plane)
+#pragma unroll
+      for (int matrix = 0; matrix < (first ? matrices_n : matrices_m); ++matrix)
+#pragma unroll
+        for (int own = 0; own < 2; ++own) {
+          const int64_t own_r = r + (first ? matrix * 8 + own : matrix * 16 + own * 8);
+          add_to_row(registers, plane, matrix, own, bias_at<T>(task, origin.i, own_r, origin.j + plane));
+        }
+  }
+
+  // Adds to all n that this thread holds of one of its r: the own-th of the matrices of that number.
+  KSMM_BOTH static void add_to_row(Registers& registers, int plane, int matrix, int own, float bias) {
+#pragma unroll
+    for (int other = 0; other < (first ? matrices_m : matrices_n); ++other)
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+        float (&sums)[4] = first ? registers.sums[plane][other][matrix] : registers.sums[plane][matrix][other];
+        sums[first ? n * 2 + own : own * 2 + n] += bias;
+      }
+  }
+
   // The sums, to device memory. In a row of a 16 x 8 matrix four lanes hold what lies side by side in Y, two
   // columns each: with 2 or 4 planes a thread writes those, 4 or 8 elements. Else each lane of the four has 4 pieces,
   // and after an exchange lane l writes piece l of each of the four, 8 elements:
@@ -286,7 +313,9 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
       present = present + 1 == Tile::stages ? 0 : present + 1;
     }
     // the origin is computed again: cheaper than to keep it through the products
-    Steps::store(registers, task, tile_origin(task, opaque(tile), Tile::n, Tile::r, Tile::j), opaque(thread));
+    const Origin again = tile_origin(task, opaque(tile), Tile::n, Tile::r, Tile::j);
+    Steps::add_bias(registers, task, again, opaque(thread));
+    Steps::store(registers, task, again, opaque(thread));
   }
 #endif
 }

@@ -1,0 +1,57 @@
+// The products Y = W X of many small matrices on Hopper's matrix units, both operands in shared memory, for 16-bit types.
+//
+//   Y[i, j][n, r] = bias[i, r, j] + sum over k of X[i, j][n, k] W[i, j][r, k]
+//
+// with any strides, as long as either n is contiguous in X and Y (batch_last), or k is in X and r in Y (batch_first with
+// d = 1, and the intermediates of a product in several passes). X and Y cross device memory once.
+#pragma once
+
+#include "../configuration.h"
+
+namespace ksmm::hopper {
+
+// A matrix for each (i, j): element strides. `features` is the stride of k in X, of r in Y.
+struct GemmStrides {
+  int64_t i, j, rows, features;
+};
+
+struct GemmView {
+  Dtype dtype;             // float16 or bfloat16
+  bool rows_contiguous;    // whether n is contiguous in X and Y; otherwise their features are
+  int64_t groups_i, groups_j, rows, b, c;
+  const void* x;
+  GemmStrides x_strides;
+  const void* weight;
+  int64_t weight_strides[4];  // of i, r, k (1) and j
+  const void* bias;           // bias[(i b + r) groups_j + j], or null
+  void* y;
+  GemmStrides y_strides;
+};
+
+// How W is held. resident: whole in shared memory, while warpgroups stream tiles of X past it independently; streamed:
+// with X, in stages of 64 k, for two warpgroups of each of two blocks.
+enum class GemmHold { resident, streamed };
+
+struct GemmTile {
+  GemmHold hold;
+  int columns;  // r of a tile
+};
+
+// Fills *view with the product; whether the layout and d allow it.
+bool view_problem(const Problem& problem, const Operands& operands, GemmView* view);
+
+// Whether the copy engine takes the operands, and the tile the sizes.
+bool gemm_takes(const GemmView& view, GemmTile tile, const Machine& machine);
+double gemm_seconds(const GemmView& view, GemmTile tile, const Machine& machine);
+cudaError_t launch_gemm(const GemmView& view, GemmTile tile, const Machine& machine, cudaStream_t stream);
+
+// The tile that the cost model picks among those that take the view; false where none does.
+bool choose_gemm_tile(const GemmView& view, const Machine& machine, GemmTile* tile);
+
+}  // namespace ksmm::hopper
+
+namespace ksmm {
+
+Configurations gemm_configurations();
+
+}  // namespace ksmm

@@ -1,0 +1,149 @@
+// The steps that both gemm kernels have: copies by coordinates, the products of a stage, and the way of the sums to Y.
+#pragma once
+
+#include "copy.cuh"
+#include "gemm_task.cuh"
+#include "products.cuh"
+
+namespace ksmm::hopper {
+
+// Loads 64 n by 64 k of X.
+template <bool ROWS_CONTIGUOUS>
+__device__ inline void load_box(void* shared, const CUtensorMap& map, Barrier& barrier, int n, int k, int i, int j) {
+  if constexpr (ROWS_CONTIGUOUS)
+    load(shared, map, barrier, Keep::normal, n, j, k, i);
+  else
+    load(shared, map, barrier, Keep::normal, k, n, j, i);
+}
+
+// As store(), for bytes that are not read again: they leave the L2 cache first.
+__device__ inline void store_and_forget(const CUtensorMap& map, const void* shared, int c0, int c1, int c2, int c3) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group.L2::cache_hint [%1, {%2, %3, %4, %5}], [%0], %6;" ::"r"(
+          shared_address(shared)),
+      "l"(&map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "l"(static_cast<uint64_t>(Keep::first_out))
+      : "memory");
+}
+
+// Stores 64 n by 64 r of Y, without what lies beyond b and the batch.
+template <bool ROWS_CONTIGUOUS>
+__device__ inline void store_box(const CUtensorMap& map, const void* shared, int n, int r, int i, int j) {
+  if constexpr (ROWS_CONTIGUOUS)
+    store_and_forget(map, shared, n, j, r, i);
+  else
+    store_and_forget(map, shared, r, n, j, i);
+}
+
+// Keeps the compiler from moving the sums about while products are under way, which would serialise them.
+template <int COLUMNS>
+__device__ inline void fence_sums(float (&sums)[COLUMNS / 2]) {
+#pragma unroll
+  for (int at = 0; at < COLUMNS / 2; ++at) fence_register(sums[at]);
+}
+
+// Adds the products of 64 rows of X with the columns of W over the 64 k of a stage. Beyond c both are zero.
+template <class T, int COLUMNS, bool ROWS_CONTIGUOUS>
+__device__ inline void multiply_stage(float (&sums)[COLUMNS / 2], uint32_t x, uint32_t weight) {
+  // 16 k further are two groups of eight rows of 128 bytes, or 32 bytes along a row
+  constexpr uint32_t x_advance = ROWS_CONTIGUOUS ? 2048 : 32;
+#pragma unroll
+  for (int step = 0; step < gemm_step / 16; ++step)
+    Products<T, COLUMNS>::template from_shared<ROWS_CONTIGUOUS>(
+        sums, describe(x + step * x_advance, Swizzle::bytes_128, 1024),
+        describe(weight + step * 32, Swizzle::bytes_128, 1024), true);
+}
+
+template <class T>
+__device__ inline uint32_t pack_pair(float low, float high) {
+  return static_cast<uint32_t>(to_bits<T>(low)) | static_cast<uint32_t>(to_bits<T>(high)) << 16;
+}
+template <>
+__device__ inline uint32_t pack_pair<float16>(float low, float high) {
+  uint32_t pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+template <>
+__device__ inline uint32_t pack_pair<bfloat16>(float low, float high) {
+  uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+// Four 8 x 8 matrices, as the sums hold them, to rows of 16 bytes; transposed so that 8 n of one r follow each other.
+template <bool TRANSPOSED>
+__device__ inline void store_matrices(uint32_t address, const uint32_t (&pairs)[4]) {
+  if constexpr (TRANSPOSED)
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+                 "r"(pairs[0]), "r"(pairs[1]), "r"(pairs[2]), "r"(pairs[3])
+                 : "memory");
+  else
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(pairs[0]),
+                 "r"(pairs[1]), "r"(pairs[2]), "r"(pairs[3])
+                 : "memory");
+}
+
+// Sums start from the bias, or from zero: the loads of the bias then overlap with the wait for X.
+template <class T, int COLUMNS>
+__device__ inline void start_sums(float (&sums)[COLUMNS / 2], const GemmTask& task, int r0, int i, int j) {
+#pragma unroll
+  for (int at = 0; at < COLUMNS / 2; ++at) sums[at] = 0;
+  if (task.bias != nullptr) {
+    const Bits<T>* bias = static_cast<const Bits<T>*>(task.bias) + static_cast<int64_t>(i) * task.b * task.groups_j + j;
+#pragma unroll
+    for (int at = 0; at < COLUMNS / 4; ++at) {
+      const int r = r0 + 8 * (at / 2) + threadIdx.x % 4 * 2 + at % 2;
+      const float value = r < task.b ? to_float<T>(__ldg(bias + static_cast<int64_t>(r) * task.groups_j)) : 0.0f;
+      sums[at / 2 * 4 + at % 2] = sums[at / 2 * 4 + 2 + at % 2] = value;
+    }
+  }
+  fence_sums<COLUMNS>(sums);
+}
+
+// A warpgroup's way from its sums to Y: a ring of BUFFERS boxes of 64 n by 64 r, swizzled as the copy engine expects.
+template <class T, bool ROWS_CONTIGUOUS, int BUFFERS>
+struct Outlet {
+  static_assert(BUFFERS >= 2, "the next box is written while the last one is read");
+  unsigned char* shared;
+  int barrier;  // of the warpgroup
+  int next = 0;
+
+  template <int COLUMNS>
+  __device__ void put(const float (&sums)[COLUMNS / 2], const GemmTask& task, int n, int r0, int i, int j) {
+#pragma unroll
+    for (int first = 0; first < COLUMNS; first += 64) {
+      unsigned char* box = shared + next * gemm_box;
+      if (++next == BUFFERS) next = 0;
+      const bool sender = threadIdx.x % 128 == 0;
+      if (sender) wait_for_store_reads<BUFFERS - 1>();
+      synchronize(barrier, 128);
+      constexpr int widest = COLUMNS < 64 ? COLUMNS : 64;
+#pragma unroll
+      for (int column = 0; column < widest; column += 16)
+        if (first + column < COLUMNS) put_columns(shared_address(box), column, &sums[(first + column) / 2]);
+      fence_for_engines();
+      synchronize(barrier, 128);
+      if (sender) {
+        store_box<ROWS_CONTIGUOUS>(task.y, box, n, r0 + first, i, j);
+        commit_stores();
+      }
+    }
+  }
+
+  // 16 columns of the warp's 16 rows; the lane gives the address of row lane % 8 of matrix lane / 8.
+  __device__ static void put_columns(uint32_t box, int column, const float* sums) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    const int row = lane % 8, half = lane / 8 % 2, quarter = lane / 16;
+    uint32_t pairs[4];
+#pragma unroll
+    for (int at = 0; at < 4; ++at) pairs[at] = pack_pair<T>(sums[2 * at], sums[2 * at + 1]);
+    uint32_t address = box;
+    if constexpr (ROWS_CONTIGUOUS)
+      address += (column + 8 * quarter + row) * 128 + ((2 * warp + half) ^ row) * 16;
+    else
+      address += (16 * warp + 8 * half + row) * 128 + ((column / 8 + quarter) ^ row) * 16;
+    store_matrices<ROWS_CONTIGUOUS>(address, pairs);
+  }
+};
+
+}  // namespace ksmm::hopper

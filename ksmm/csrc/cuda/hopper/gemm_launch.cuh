@@ -1,0 +1,136 @@
+// Launching the gemm kernels of one number format. Host code.
+#pragma once
+
+#include "gemm.h"
+#include "gemm_resident.cuh"
+#include "gemm_streamed.cuh"
+#include "tensor_map.h"
+
+namespace ksmm::hopper {
+
+// For W in shared memory: as many warpgroups as the registers allow, each with 128 n where the sums fit.
+template <int COLUMNS>
+using ResidentOf = ResidentTile<COLUMNS, COLUMNS <= 96 ? 2 : 1, COLUMNS <= 64 ? 4 : COLUMNS == 256 ? 2 : 3, 2>;
+
+// Four stages of 256 columns leave room for a quarter of Y in the outlets; fewer stages measured slower.
+template <int COLUMNS>
+using StreamedOf = StreamedTile<COLUMNS, 4, COLUMNS == 256 ? 2 : COLUMNS / 64>;
+
+// Calls run(tile) with the type of the tile; run returns the same for each.
+template <class Run>
+auto with_gemm_tile(GemmTile tile, Run run) {
+  if (tile.hold == GemmHold::streamed) {
+    if (tile.columns == 128) return run(StreamedOf<128>());
+    if (tile.columns == 192) return run(StreamedOf<192>());
+    return run(StreamedOf<256>());
+  }
+  switch (tile.columns) {
+    case 32: return run(ResidentOf<32>());
+    case 48: return run(ResidentOf<48>());
+    case 64: return run(ResidentOf<64>());
+    case 96: return run(ResidentOf<96>());
+    case 128: return run(ResidentOf<128>());
+    case 192: return run(ResidentOf<192>());
+    default: return run(ResidentOf<256>());
+  }
+}
+
+// A tensor of X or Y in boxes of 64 by 64.
+inline TensorBox gemm_rows_by_features(const GemmView& view, const GemmStrides& strides, int64_t features) {
+  if (view.rows_contiguous)
+    return {4,
+            {view.rows, view.groups_j, features, view.groups_i},
+            {1, strides.j, strides.features, strides.i},
+            {gemm_rows, 1, gemm_step, 1}};
+  return {4,
+          {features, view.rows, view.groups_j, view.groups_i},
+          {1, strides.rows, strides.j, strides.i},
+          {gemm_step, gemm_rows, 1, 1}};
+}
+
+inline TensorBox gemm_weight(const GemmView& view, int box_columns) {
+  const int64_t* strides = view.weight_strides;
+  return {4,
+          {view.c, view.b, view.groups_j, view.groups_i},
+          {1, strides[1], strides[3], strides[0]},
+          {gemm_step, box_columns, 1, 1}};
+}
+
+inline cudaError_t describe_gemm(GemmTask* task, const GemmView& view, int box_columns) {
+  cudaError_t error =
+      describe_tensor(&task->x, view.x, view.dtype, gemm_rows_by_features(view, view.x_strides, view.c), 128);
+  if (error == cudaSuccess)
+    error = describe_tensor(&task->weight, view.weight, view.dtype, gemm_weight(view, box_columns), 128);
+  if (error == cudaSuccess)
+    error = describe_tensor(&task->y, view.y, view.dtype, gemm_rows_by_features(view, view.y_strides, view.b), 128);
+  task->bias = view.bias;
+  task->b = static_cast<int>(view.b), task->groups_j = static_cast<int>(view.groups_j);
+  task->k_steps = static_cast<int>((view.c + gemm_step - 1) / gemm_step);
+  return error;
+}
+
+inline cudaError_t launch_gemm_kernel(void (*kernel)(GemmTask), GemmTask& task, int blocks, int threads,
+                                      int shared_bytes, cudaStream_t stream) {
+  void* arguments[] = {&task};
+  const auto* function = reinterpret_cast<const void*>(kernel);
+  cudaError_t error = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  if (error == cudaSuccess)
+    error = cudaLaunchKernel(function, dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)),
+                             arguments, static_cast<size_t>(shared_bytes), stream);
+  if (error != cudaSuccess) cudaGetLastError();
+  return error;
+}
+
+// Neighbouring tiles that a block takes at a time: few, so that all blocks are in the same pages of device memory; more
+// where W is large, since it is read once for each of these runs.
+inline int gemm_chunk(int warpgroups, int columns, int k_steps) {
+  return warpgroups * (columns * k_steps > 768 || columns == 256 ? 16 : columns * k_steps > 384 ? 8 : 2);
+}
+
+template <class T, bool ROWS_CONTIGUOUS, int COLUMNS, int BLOCKS, int WARPGROUPS, int BUFFERS>
+cudaError_t launch_tile(const GemmView& view, ResidentTile<COLUMNS, BLOCKS, WARPGROUPS, BUFFERS> tile,
+                        const Machine& machine, cudaStream_t stream) {
+  using Tile = decltype(tile);
+  GemmTask task;
+  const cudaError_t error = describe_gemm(&task, view, Tile::columns);
+  if (error != cudaSuccess) return error;
+  task.row_tiles = static_cast<int>((view.rows + Tile::blocks * gemm_rows - 1) / (Tile::blocks * gemm_rows));
+  task.column_tiles = 1;
+  task.tiles = static_cast<int>(task.row_tiles * view.groups_i * view.groups_j);
+  task.weight_slots = Tile::weight_slots(task.k_steps, machine.shared_limit);
+  task.slots = Tile::slots(task.k_steps, task.weight_slots, machine.shared_limit);
+  task.chunk = gemm_chunk(Tile::warpgroups, Tile::columns, task.k_steps);
+  const auto shared_bytes = static_cast<int>(Tile::shared_bytes(task.k_steps, task.weight_slots, task.slots));
+  return launch_gemm_kernel(resident_kernel<T, Tile, ROWS_CONTIGUOUS>, task, machine.multiprocessors, Tile::threads,
+                            shared_bytes, stream);
+}
+
+template <class T, bool ROWS_CONTIGUOUS, int COLUMNS, int STAGES, int BUFFERS>
+cudaError_t launch_tile(const GemmView& view, StreamedTile<COLUMNS, STAGES, BUFFERS> tile, const Machine& machine,
+                        cudaStream_t stream) {
+  using Tile = decltype(tile);
+  GemmTask task;
+  const cudaError_t error = describe_gemm(&task, view, Tile::columns / Tile::cluster);
+  if (error != cudaSuccess) return error;
+  constexpr int rows = Tile::cluster * Tile::warpgroups * gemm_rows;
+  task.row_tiles = static_cast<int>((view.rows + rows - 1) / rows);
+  task.column_tiles = static_cast<int>((view.b + Tile::columns - 1) / Tile::columns);
+  task.tiles = static_cast<int>(task.row_tiles * task.column_tiles * view.groups_i * view.groups_j);
+  const int most = machine.multiprocessors / Tile::cluster;
+  return launch_gemm_kernel(streamed_kernel<T, Tile, ROWS_CONTIGUOUS>, task,
+                            Tile::cluster * (task.tiles < most ? task.tiles : most), Tile::threads,
+                            Tile::shared_bytes, stream);
+}
+
+template <class T>
+cudaError_t launch_gemm_of(const GemmView& view, GemmTile tile, const Machine& machine, cudaStream_t stream) {
+  return with_gemm_tile(tile, [&](auto chosen) {
+    return view.rows_contiguous ? launch_tile<T, true>(view, chosen, machine, stream)
+                                : launch_tile<T, false>(view, chosen, machine, stream);
+  });
+}
+
+cudaError_t launch_gemm_float16(const GemmView& view, GemmTile tile, const Machine& machine, cudaStream_t stream);
+cudaError_t launch_gemm_bfloat16(const GemmView& view, GemmTile tile, const Machine& machine, cudaStream_t stream);
+
+}  // namespace ksmm::hopper

@@ -1,0 +1,137 @@
+// The gemm kernel that streams W along with X: for c and b of several hundreds, where the matrix units are the limit.
+//
+// Two blocks of a cluster take 128 n each and the same r: each loads half of W for both. Two warpgroups share a stage,
+// and one warp fills the ring, also while they write Y.
+#pragma once
+
+#include "gemm_epilogue.cuh"
+
+namespace ksmm::hopper {
+
+template <int COLUMNS_, int STAGES_, int BUFFERS_>
+struct StreamedTile {
+  static constexpr int columns = COLUMNS_;  // r
+  static constexpr int stages = STAGES_;
+  static constexpr int buffers = BUFFERS_;  // of a warpgroup's outlet
+  static constexpr int warpgroups = 2;
+  static constexpr int cluster = 2;
+  static constexpr int threads = 128 * warpgroups + 32;
+  static constexpr int x_bytes = warpgroups * gemm_box;
+  static constexpr int weight_bytes = columns * 128;
+  static constexpr int staging_bytes = warpgroups * buffers * gemm_box;
+  static constexpr int shared_bytes = stages * (x_bytes + weight_bytes) + staging_bytes + 2048;
+  static_assert(columns % 64 == 0 && columns <= 256, "Y is written 64 columns at a time");
+  static_assert(shared_bytes <= 227 * 1024, "the shared memory of a multiprocessor");
+};
+
+template <class Tile>
+struct StreamedShared {
+  Barrier full[Tile::stages], empty[Tile::stages];
+
+  __device__ void init() {
+    for (int stage = 0; stage < Tile::stages; ++stage)
+      full[stage].init(1), empty[stage].init(Tile::warpgroups * Tile::cluster);
+    publish_barriers();
+  }
+};
+
+// Arrives at a barrier of a block of the cluster. Release at the scope of the cluster, which the copy engine does not need
+// here (nothing was written), costs a fence of device memory for each stage: a fifth of the time.
+__device__ inline void arrive_remotely(Barrier& barrier, uint32_t block) {
+  asm volatile(
+      "{.reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [remote];}" ::"r"(shared_address(&barrier)),
+      "r"(block)
+      : "memory");
+}
+
+// Where a tile of a cluster is: r fastest, so that the blocks that share X run at the same time.
+struct StreamedPlace {
+  int r, n, i, j;
+  __device__ StreamedPlace(const GemmTask& task, int tile, int columns, int rank) {
+    const int rest = tile / task.column_tiles, plane = rest / task.row_tiles;
+    r = tile % task.column_tiles * columns;
+    n = (rest % task.row_tiles * 2 + rank) * 2 * gemm_rows;
+    i = plane / task.groups_j, j = plane % task.groups_j;
+  }
+};
+
+template <class Tile, bool ROWS_CONTIGUOUS>
+__device__ void feed_streamed(const GemmTask& task, StreamedShared<Tile>& shared, unsigned char* x,
+                              unsigned char* weight) {
+  const int rank = static_cast<int>(rank_in_cluster());
+  constexpr int half = Tile::columns / Tile::cluster;
+  Ring<Tile::stages> ring;
+  for (int tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster) {
+    const StreamedPlace place(task, tile, Tile::columns, rank);
+    for (int step = 0; step < task.k_steps; ++step, ring.advance()) {
+      Barrier& full = shared.full[ring.slot];
+      shared.empty[ring.slot].wait_for_cluster(ring.phase ^ 1);
+      full.arrive_expecting(Tile::x_bytes + Tile::weight_bytes);
+      for (int block = 0; block < Tile::warpgroups; ++block)
+        load_box<ROWS_CONTIGUOUS>(x + ring.slot * Tile::x_bytes + block * gemm_box, task.x, full,
+                                  place.n + block * gemm_rows, step * gemm_step, place.i, place.j);
+      load_for(3, weight + ring.slot * Tile::weight_bytes + rank * half * 128, task.weight, full, Keep::last_out,
+               step * gemm_step, place.r + rank * half, place.j, place.i);
+    }
+  }
+}
+
+template <class T, class Tile, bool ROWS_CONTIGUOUS>
+__device__ void multiply_streamed(const GemmTask& task, StreamedShared<Tile>& shared, unsigned char* x,
+                                  unsigned char* weight, unsigned char* staging) {
+  const int rank = static_cast<int>(rank_in_cluster());
+  const int warpgroup = threadIdx.x / 128, thread = threadIdx.x % 128;
+  Outlet<T, ROWS_CONTIGUOUS, Tile::buffers> outlet{staging + warpgroup * Tile::buffers * gemm_box, 1 + warpgroup};
+  const auto release = [&](int slot) {
+    if (thread < Tile::cluster) arrive_remotely(shared.empty[slot], thread);
+  };
+  float sums[Tile::columns / 2];
+  Ring<Tile::stages> ring;
+  for (int tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster) {
+    const StreamedPlace place(task, tile, Tile::columns, rank);
+    start_sums<T, Tile::columns>(sums, task, place.r, place.i, place.j);
+    int last_slot = 0, step = 0;
+    do {  // once at least: a loop that may be left out makes the compiler serialise the products
+      shared.full[ring.slot].wait(ring.phase);
+      begin_products();
+      multiply_stage<T, Tile::columns, ROWS_CONTIGUOUS>(
+          sums, shared_address(x + ring.slot * Tile::x_bytes + warpgroup * gemm_box),
+          shared_address(weight + ring.slot * Tile::weight_bytes));
+      commit_products();
+      wait_for_products<1>();
+      if (step > 0) release(last_slot);
+      last_slot = ring.slot;
+      ring.advance();
+    } while (++step < task.k_steps);
+    wait_for_products<0>();
+    fence_sums<Tile::columns>(sums);
+    release(last_slot);
+    outlet.template put<Tile::columns>(sums, task, place.n + warpgroup * gemm_rows, place.r, place.i, place.j);
+  }
+  if (thread == 0) wait_for_stores();
+}
+
+template <class T, class Tile, bool ROWS_CONTIGUOUS>
+__global__ __cluster_dims__(2, 1, 1) __launch_bounds__(Tile::threads, 1) void streamed_kernel(
+    const __grid_constant__ GemmTask task) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  extern __shared__ unsigned char unaligned[];
+  unsigned char* x = unaligned + (1024 - shared_address(unaligned) % 1024) % 1024;
+  unsigned char* weight = x + Tile::stages * Tile::x_bytes;
+  unsigned char* staging = weight + Tile::stages * Tile::weight_bytes;
+  auto& shared = *reinterpret_cast<StreamedShared<Tile>*>(staging + Tile::staging_bytes);
+  if (threadIdx.x == 0) shared.init();
+  __syncthreads();
+  synchronize_cluster();
+  if (threadIdx.x < 128 * Tile::warpgroups)
+    multiply_streamed<T, Tile, ROWS_CONTIGUOUS>(task, shared, x, weight, staging);
+  else if (threadIdx.x == 128 * Tile::warpgroups)
+    feed_streamed<Tile, ROWS_CONTIGUOUS>(task, shared, x, weight);
+  __syncwarp();
+  synchronize_cluster();  // the other block may still load into this one, and arrive at its barriers
+#endif
+}
+
+}  // namespace ksmm::hopper

@@ -1,0 +1,29 @@
+// What a block of the gemm kernels is told, and where its tiles are.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+namespace ksmm::hopper {
+
+constexpr int gemm_step = 64;            // k of a stage: 128 bytes, the widest swizzle
+constexpr int gemm_rows = 64;            // n that a matrix instruction takes
+constexpr int gemm_box = 64 * 64 * 2;    // bytes of 64 n by 64 k of X, and of 64 n by 64 r of Y
+
+struct GemmTask {
+  CUtensorMap x;       // (n, j, k, i) with rows contiguous, else (k, n, j, i)
+  CUtensorMap weight;  // (k, r, j, i)
+  CUtensorMap y;       // as x
+  const void* bias;
+  int b, groups_j;
+  int k_steps;    // stages of a tile
+  int row_tiles;  // tiles of n, or pairs of them in clusters
+  int column_tiles;
+  int tiles;  // in all
+  int slots;         // stages of a warpgroup's ring (resident)
+  int weight_slots;  // matrices W that there is room for (resident)
+  int chunk;         // neighbouring tiles that a block takes at a time (resident)
+};
+
+}  // namespace ksmm::hopper

@@ -1,0 +1,42 @@
+// Launches the planes kernel; instantiated in a file for each dtype, so that the dtypes compile side by side.
+#pragma once
+
+#include "planes_kernel.cuh"
+#include "planes_launch.cuh"
+
+namespace ksmm::hopper {
+
+template <class T, class Tile>
+cudaError_t launch_planes(const Problem& problem, const Operands& operands, const Machine& machine,
+                          cudaStream_t stream) {
+  CUtensorMap x, weight, y = {};
+  cudaError_t error =
+      describe_tensor(&x, operands.x, problem.dtype, planes_x<Tile>(problem, operands), Tile::row_bytes);
+  if (error != cudaSuccess) return error;
+  error = describe_tensor(&weight, operands.weight, problem.dtype, planes_weight<Tile>(problem, operands),
+                          Tile::weight_row_bytes);
+  if (error != cudaSuccess) return error;
+  if (Tile::staged) error = describe_tensor(&y, operands.y, problem.dtype, planes_y<Tile>(problem), 0);
+  if (error != cudaSuccess) return error;
+  const int64_t tiles_r = tiles_of(problem.b, Tile::r), tiles_j = tiles_of(problem.d, Tile::j);
+  const int64_t tiles_n = tiles_of(problem.batch, Tile::n), tiles = problem.a * tiles_r * tiles_j * tiles_n;
+  const PlanesTask task = {static_cast<uint16_t*>(operands.y),
+                           static_cast<const uint16_t*>(operands.bias),
+                           problem.batch,
+                           static_cast<int>(problem.a),
+                           static_cast<int>(problem.b),
+                           static_cast<int>(problem.c),
+                           static_cast<int>(problem.d),
+                           static_cast<int>(tiles_r),
+                           static_cast<int>(tiles_j),
+                           static_cast<int>(tiles_n),
+                           tiles};
+  const auto kernel = planes_kernel<T, Tile>;
+  error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::shared_bytes);
+  if (error != cudaSuccess) return error;
+  const auto blocks = static_cast<unsigned>(std::min<int64_t>(tiles, machine.multiprocessors));
+  kernel<<<blocks, Tile::threads, Tile::shared_bytes, stream>>>(task, x, weight, y);
+  return cudaGetLastError();
+}
+
+}  // namespace ksmm::hopper

@@ -1,0 +1,84 @@
+// What a tile of the planes kernel takes, and how long it may need. Host code.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "../configuration.h"
+#include "planes_tile.cuh"
+#include "tensor_map.h"
+
+namespace ksmm::hopper {
+
+template <class Tile>
+TensorBox planes_x(const Problem& problem, const Operands& operands) {
+  const auto [a, b, c, d, batch, dtype, layout, precision] = problem;
+  if (Tile::wide) return {4, {d, c, a, batch}, {1, d, c * d, operands.x_stride}, {Tile::j, Tile::k, 1, Tile::n}};
+  return {3, {c * d, a, batch}, {1, c * d, operands.x_stride}, {Tile::row_bytes / 2, 1, Tile::n}};
+}
+
+template <class Tile>
+TensorBox planes_weight(const Problem& problem, const Operands& operands) {
+  const int64_t* strides = operands.weight_strides;
+  return {4,
+          {problem.c, problem.b, problem.d, problem.a},
+          {1, strides[1], strides[3], strides[0]},
+          {Tile::k, Tile::r, Tile::j, 1}};
+}
+
+// Only for staged tiles.
+template <class Tile>
+TensorBox planes_y(const Problem& problem) {
+  const auto [a, b, c, d, batch, dtype, layout, precision] = problem;
+  if (Tile::wide) return {4, {d, b, a, batch}, {1, d, b * d, a * b * d}, {Tile::j, 8, 1, Tile::chunk_rows}};
+  return {3, {b * d, a, batch}, {1, b * d, a * b * d}, {8 * Tile::j, 1, Tile::chunk_rows}};
+}
+
+// Whether the vectors in which Y is written are aligned.
+template <class Tile>
+bool planes_y_is_aligned(const Problem& problem, const Operands& operands) {
+  if (Tile::staged) return can_describe(operands.y, problem.dtype, planes_y<Tile>(problem));
+  constexpr int run = Tile::split ? Tile::planes : 2 * Tile::planes;
+  constexpr int vector = run % 8 == 0 ? 8 : run % 4 == 0 ? 4 : 2;
+  const auto fits = [](int64_t size, int64_t count) { return count == 1 || size % vector == 0; };
+  return reinterpret_cast<uintptr_t>(operands.y) % (2 * vector) == 0 &&
+         fits(problem.a * problem.b * problem.d, problem.batch) && fits(problem.b * problem.d, problem.a) &&
+         (!Tile::split || fits(problem.d, problem.b));
+}
+
+template <class Tile>
+bool planes_takes(const Problem& problem, const Operands& operands, const Machine& machine) {
+  const bool planes_fit = Tile::wide ? problem.d > 16 : problem.d == Tile::j;
+  return machine.capability == 90 && machine.shared_limit >= Tile::shared_bytes && problem.dtype != Dtype::float32 &&
+         problem.layout == Layout::batch_first && planes_fit && problem.c * problem.d <= INT32_MAX &&
+         can_describe(operands.x, problem.dtype, planes_x<Tile>(problem, operands)) &&
+         can_describe(operands.weight, problem.dtype, planes_weight<Tile>(problem, operands)) &&
+         planes_y_is_aligned<Tile>(problem, operands);
+}
+
+inline int64_t tiles_of(int64_t size, int64_t tile) { return (size + tile - 1) / tile; }
+
+// Memory, the L2 cache (every block fetches its X and W from there) and the matrix units, whichever is slowest, for as
+// many rounds of tiles as the multiprocessors need.
+template <class Tile>
+double planes_seconds(const Problem& problem, const Machine& machine) {
+  const double tiles_r = tiles_of(problem.b, Tile::r), tiles_j = tiles_of(problem.d, Tile::j);
+  const double tiles = problem.a * tiles_r * tiles_j * tiles_of(problem.batch, Tile::n);
+  const double rounds = std::max(1.0, tiles / machine.multiprocessors);
+  const double idle = std::ceil(rounds) / rounds;
+  const double columns = tiles_of(problem.c, 16) * 16.0;
+  const double y_bytes = 2.0 * Tile::n * Tile::r * Tile::j;
+  const double cache = tiles * (columns * 2.0 * Tile::j * (Tile::n + Tile::r) + y_bytes) / machine.cache_rate;
+  const double matrix = tiles * 2.0 * Tile::n * Tile::r * Tile::j * columns / (0.75 * machine.matrix_rate);
+  const double elements = static_cast<double>(problem.batch) * problem.a * problem.d * (problem.b + problem.c) +
+                          static_cast<double>(problem.a) * problem.b * problem.c * problem.d;
+  const double memory = 2.0 * elements / (machine.memory_rate * (Tile::wide ? 0.7 : 0.9));
+  return 4e-6 + idle * std::max({memory, cache, matrix});
+}
+
+// Enqueues the product (planes_instances.cuh).
+template <class T, class Tile>
+cudaError_t launch_planes(const Problem& problem, const Operands& operands, const Machine& machine,
+                          cudaStream_t stream);
+
+}  // namespace ksmm::hopper

@@ -1,0 +1,189 @@
+// Brings the sums of a tile of the planes kernel to Y.
+#pragma once
+
+#include "../number.cuh"
+#include "copy.cuh"
+#include "planes_fragments.cuh"
+
+namespace ksmm::hopper {
+
+struct PlanesTask {
+  uint16_t* y;
+  const uint16_t* bias;  // or null
+  int64_t batch;
+  int a, b, c, d;
+  int tiles_r, tiles_j, tiles_n;
+  int64_t tiles;
+};
+
+struct PlanesOrigin {
+  int i, n, r, j;
+};
+
+// r varies first, so that blocks side by side read the same X; then j, whose neighbours share lines of memory.
+template <class Tile>
+__device__ PlanesOrigin planes_origin(const PlanesTask& task, int64_t tile) {
+  const int64_t after_r = tile / task.tiles_r, after_j = after_r / task.tiles_j, i = after_j / task.tiles_n;
+  return {static_cast<int>(i), static_cast<int>(after_j - i * task.tiles_n) * Tile::n,
+          static_cast<int>(tile - after_r * task.tiles_r) * Tile::r,
+          static_cast<int>(after_r - after_j * task.tiles_j) * Tile::j};
+}
+
+// Writes one thread's sums: for each of its rows n and columns r, all its planes, which are contiguous in Y. Where the
+// planes are all of d, so are those of two neighbouring r.
+template <class T, class Tile>
+struct PlanesStore {
+  static constexpr int P = Tile::planes;
+  static constexpr bool joined = !Tile::split;
+  static constexpr int run = joined ? 2 * P : P;  // elements
+  static constexpr int vector = run % 8 == 0 ? 8 : run % 4 == 0 ? 4 : 2;
+
+  __device__ static void put(uint16_t* to, const uint32_t* words) {
+    if constexpr (vector == 8)
+      *reinterpret_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
+    else if constexpr (vector == 4)
+      *reinterpret_cast<uint2*>(to) = make_uint2(words[0], words[1]);
+    else
+      *reinterpret_cast<uint32_t*>(to) = words[0];
+  }
+
+  __device__ static float bias_at(const PlanesTask& task, int64_t place) {
+    return task.bias ? to_float<T>(task.bias[place]) : 0;
+  }
+
+  // Elements of Y at `place` (within a row n) and following, from `value(element)`; `count` of them are inside.
+  template <class Value>
+  __device__ static void store_run(const PlanesTask& task, uint16_t* row, int64_t place, int count, Value value) {
+#pragma unroll
+    for (int at = 0; at < run; at += vector) {
+      uint32_t words[vector / 2];
+#pragma unroll
+      for (int e = 0; e < vector; e += 2) {
+        float low = value(at + e), high = value(at + e + 1);
+        if (task.bias) {
+          low += at + e < count ? bias_at(task, place + at + e) : 0;
+          high += at + e + 1 < count ? bias_at(task, place + at + e + 1) : 0;
+        }
+        words[e / 2] = to_bits<T>(low) | static_cast<uint32_t>(to_bits<T>(high)) << 16;
+      }
+      if (at + vector <= count) {
+        put(row + place + at, words);
+      } else {
+#pragma unroll
+        for (int e = 0; e < vector; ++e)
+          if (at + e < count) row[place + at + e] = static_cast<uint16_t>(words[e / 2] >> e % 2 * 16);
+      }
+    }
+  }
+
+  __device__ static void store(const PlanesTask& task, const PlanesOrigin& origin, const float (&sums)[P][Tile::r / 2],
+                               int warpgroup, int thread) {
+    const int lane = thread % 32, t = lane % 4;
+    const int first_plane = Tile::split ? warpgroup * P : 0;
+    const int row = thread / 32 * 16 + PlanesFragments<Tile>::row_of(lane / 4) + (Tile::split ? 0 : warpgroup * 64);
+    const int64_t features = static_cast<int64_t>(task.a) * task.b * task.d;
+    const int left_j = min(task.d - origin.j - first_plane, P);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int64_t n = static_cast<int64_t>(origin.n) + row + half * 8;
+      if (n >= task.batch || left_j <= 0) continue;
+      uint16_t* to = task.y + n * features;
+#pragma unroll
+      for (int q = 0; q < Tile::r / 8; ++q) {
+        const int r = origin.r + q * 8 + 2 * t;
+        const int64_t place = (static_cast<int64_t>(origin.i) * task.b + r) * task.d + origin.j + first_plane;
+        const int left_r = task.b - r;
+        if constexpr (joined) {
+          if (left_r > 0)
+            store_run(task, to, place, min(left_r, 2) * P,
+                      [&](int e) { return sums[e % P][q * 4 + half * 2 + e / P]; });
+        } else {
+#pragma unroll
+          for (int column = 0; column < 2; ++column)
+            if (left_r > column)
+              store_run(task, to, place + static_cast<int64_t>(column) * task.d, left_j,
+                        [&](int e) { return sums[e][q * 4 + half * 2 + column]; });
+        }
+      }
+    }
+  }
+};
+
+// As PlanesStore, chunk after chunk of 8 columns r through shared memory: [n][r][j] without gaps, from where the copy
+// engine writes whole rows, and nothing outside of Y.
+template <class T, class Tile>
+struct PlanesStagedStore {
+  static constexpr int P = Tile::planes;
+  static constexpr int row_bytes = 16 * Tile::j;  // of a row n in a chunk
+  static constexpr int barrier_threads = Tile::split ? 256 : 128;
+
+  __device__ static void store(const PlanesTask& task, const CUtensorMap& y, char* chunks, const PlanesOrigin& origin,
+                               const float (&sums)[P][Tile::r / 2], int warpgroup, int thread, int& turn) {
+    const bool issues = thread == 0 && (!Tile::split || warpgroup == 0);
+    const int barrier = 1 + (Tile::split ? 0 : warpgroup);
+    char* own = chunks + (Tile::split ? 0 : warpgroup * 2 * Tile::chunk_bytes);
+    const int first_n = origin.n + (Tile::split ? 0 : warpgroup * 64);
+#pragma unroll
+    for (int q = 0; q < Tile::r / 8; ++q) {
+      if (origin.r + q * 8 >= task.b) break;
+      char* chunk = own + turn * Tile::chunk_bytes;
+      turn ^= 1;
+      if (issues) wait_for_store_reads<1>();
+      synchronize(barrier, barrier_threads);
+      fill(task, chunk, origin, sums, q, warpgroup, thread);
+      fence_for_engines();
+      synchronize(barrier, barrier_threads);
+      if (issues) {
+        const int r = origin.r + q * 8;
+        if constexpr (Tile::wide)
+          hopper::store(y, chunk, origin.j, r, origin.i, first_n);
+        else
+          hopper::store(y, chunk, r * Tile::j, origin.i, first_n);
+        commit_stores();
+      }
+    }
+  }
+
+  __device__ static void fill(const PlanesTask& task, char* chunk, const PlanesOrigin& origin,
+                              const float (&sums)[P][Tile::r / 2], int q, int warpgroup, int thread) {
+    const int lane = thread % 32, t = lane % 4;
+    const int first_plane = Tile::split ? warpgroup * P : 0;
+    const int row = thread / 32 * 16 + PlanesFragments<Tile>::row_of(lane / 4);
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int column = 0; column < 2; ++column) {
+        const int r = origin.r + q * 8 + 2 * t + column;
+        const int64_t place = (static_cast<int64_t>(origin.i) * task.b + r) * task.d + origin.j + first_plane;
+        const bool with_bias = task.bias != nullptr && r < task.b;
+        char* to = chunk + (row + half * 8) * row_bytes + ((2 * t + column) * Tile::j + first_plane) * 2;
+        uint16_t bits[P];
+#pragma unroll
+        for (int plane = 0; plane < P; ++plane) {
+          float value = sums[plane][q * 4 + half * 2 + column];
+          if (with_bias && origin.j + first_plane + plane < task.d) value += to_float<T>(task.bias[place + plane]);
+          bits[plane] = to_bits<T>(value);
+        }
+        put(to, bits);
+      }
+  }
+
+  __device__ static void put(char* to, const uint16_t (&bits)[P]) {
+    if constexpr (P % 8 == 0) {
+#pragma unroll
+      for (int at = 0; at < P; at += 8) {
+        const auto word = [&](int w) { return bits[at + 2 * w] | static_cast<uint32_t>(bits[at + 2 * w + 1]) << 16; };
+        *reinterpret_cast<uint4*>(to + 2 * at) = make_uint4(word(0), word(1), word(2), word(3));
+      }
+    } else if constexpr (P % 2 == 0) {
+#pragma unroll
+      for (int at = 0; at < P; at += 2)
+        *reinterpret_cast<uint32_t*>(to + 2 * at) = bits[at] | static_cast<uint32_t>(bits[at + 1]) << 16;
+    } else {
+#pragma unroll
+      for (int at = 0; at < P; ++at) *reinterpret_cast<uint16_t*>(to + 2 * at) = bits[at];
+    }
+  }
+};
+
+}  // namespace ksmm::hopper

@@ -1,0 +1,49 @@
+// The tile of the kernel for batch_first with d > 1, and which of them may be compiled.
+#pragma once
+
+#include <cstdint>
+
+namespace ksmm::hopper {
+
+// A block computes N rows of Y by R rows of W for J consecutive j, its planes, from steps of K columns. Its two
+// consumer warpgroups have 64 rows n each and all planes, or (SPLIT) the same 64 rows and half of the planes each.
+// WIDE: d is more than 16 and its runs of J are fetched one by one; else J is d, and (k, j) are fetched as one run.
+template <int J_, int R_, int K_, int STAGES, bool SPLIT, bool WIDE>
+struct PlanesTile {
+  static constexpr int j = J_, r = R_, k = K_, stages = STAGES;
+  static constexpr bool split = SPLIT, wide = WIDE;
+  static constexpr int planes = SPLIT ? J_ / 2 : J_;  // of a warpgroup
+  static constexpr int n = SPLIT ? 64 : 128;
+  static constexpr int threads = 3 * 128;  // two warpgroups consume, one produces
+
+  // X in shared memory: boxes of N rows of row_bytes each, swizzled by as much.
+  static constexpr int run_bytes = K_ * J_ * 2;  // what a row n has of a step
+  static constexpr int row_bytes = WIDE ? 32 : run_bytes % 128 == 0 ? 128 : 64;
+  static constexpr int boxes = WIDE ? 1 : run_bytes / row_bytes;
+  static constexpr int x_bytes = n * run_bytes;
+
+  // W in shared memory: [plane][r][k], rows of 2 K bytes, swizzled by as much.
+  static constexpr int weight_row_bytes = 2 * K_;
+  static constexpr int plane_bytes = R_ * weight_row_bytes;
+  static constexpr int weight_bytes = J_ * plane_bytes;
+  static constexpr int stage_bytes = x_bytes + weight_bytes;
+  static constexpr int sums = planes * R_ / 2;  // of a thread
+
+  // Y leaves a thread as runs of 4 J bytes. Where one instruction of a warp would write parts of sectors (which cost as
+  // much as several whole ones), chunks of 8 columns r pass through shared memory to the copy engine.
+  static constexpr bool staged = SPLIT || J_ > 4 || J_ == 3;
+  static constexpr int chunk_rows = 64;
+  static constexpr int chunk_bytes = chunk_rows * 16 * J_;
+  static constexpr int chunks = !staged ? 0 : SPLIT ? 2 : 4;  // two for each warpgroup, or for both
+  static constexpr int shared_bytes = STAGES * stage_bytes + chunks * chunk_bytes + 1024;  // aligned to 1,024
+
+  static_assert(K_ == 16 || K_ == 32 || K_ == 64, "rows of W are as long as a swizzle: 32, 64 or 128 bytes");
+  static_assert(WIDE ? J_ == 16 && SPLIT : J_ <= 16, "wide tiles take one sector: 16 j");
+  static_assert(WIDE || run_bytes % row_bytes == 0, "boxes of X are whole");
+  static_assert(R_ % 8 == 0 && R_ <= 256, "the matrix instructions have 8 to 256 columns");
+  static_assert(stage_bytes % 1024 == 0 && x_bytes % 1024 == 0, "every swizzle starts at a multiple of its period");
+  static_assert(sums <= 192, "the sums must fit into a thread's 240 registers, with what is multiplied");
+  static_assert(STAGES >= 2 && shared_bytes <= 227 * 1024, "a block has 227 KB of shared memory");
+};
+
+}  // namespace ksmm::hopper

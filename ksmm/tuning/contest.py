@@ -1,0 +1,150 @@
+"""All configurations of the kernel and its rivals on one problem, each checked against float64 and timed."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from ksmm.implementations import Implementation, Packed, get_implementation, preference
+from ksmm.implementations.kernel import Kernel
+from ksmm.measure.bench import Bench
+from ksmm.measure.check import Reference
+from ksmm.measure.measurement import Measurement
+from ksmm.measure.protocol import Protocol
+from ksmm.problem import Problem
+from ksmm.tuning.numbers import configurations_for
+
+logger = logging.getLogger(__name__)
+
+RIVALS = ("bmm_strided", "bmm")
+"""The only implementations of PyTorch that were ever faster than the kernel."""
+
+FINALISTS = 5
+_HOPEFUL = 1.3
+"""Who takes more than so many times the best in the first round is not timed again."""
+
+_TIE = 1.02
+"""A rival that is faster than the kernel by less than this is not worth a choice that depends on the batch size."""
+
+
+class NothingToTuneError(RuntimeError):
+    """The kernel does not run on the device."""
+
+
+class Configured(Implementation):
+    """The kernel in one configuration."""
+
+    def __init__(self, kernel: Kernel, configuration: str | None, number: int) -> None:
+        self.name = kernel.name if configuration is None else f"{kernel.name} {configuration}"
+        self.configuration = configuration
+        self._kernel = kernel
+        self._number = number
+
+    def supports(self, problem: Problem) -> str | None:
+        """As the kernel."""
+        return self._kernel.supports(problem)
+
+    def pack(self, weight: torch.Tensor, layout: str) -> Packed:
+        """As the kernel."""
+        return self._kernel.pack(weight, layout)
+
+    def matmul(self, packed: Packed, x: torch.Tensor) -> torch.Tensor:
+        """Y = X Kᵀ in this configuration, as long as it takes the operands."""
+        return self._kernel.matmul_in(self._number, packed, x)
+
+
+class Contest:
+    """One problem, on which all are measured.
+
+    Args:
+        problem: what is computed.
+        strict: whether by `kernel_strict` instead of `kernel`.
+        protocol: of the last round.
+        reference: to be shared by problems on the same operands.
+        excluded: names of configurations that are not to be run.
+    """
+
+    def __init__(
+        self, problem: Problem, strict: bool, protocol: Protocol, reference: Reference, excluded: Iterable[str] = ()
+    ) -> None:
+        self.problem = problem
+        self.running = ""
+        """The configuration, or the rival, that runs or ran last."""
+        self._kernel = get_implementation("kernel_strict" if strict else "kernel")
+        self._protocol = protocol
+        self._excluded = frozenset(excluded)
+        self._bench = Bench(problem, protocol, reference)
+
+    def run(self) -> dict[str, Any] | None:
+        """What an Entry says of the times; None if no configuration could be timed.
+
+        Raises:
+            PoisonedDeviceError: a CUDA error that this process does not recover from.
+        """
+        contestants = self._contestants()
+        timed = self._timed(self._finalists(contestants), self._protocol) if contestants else {}
+        if not timed:
+            return None
+        best = min(timed, key=timed.__getitem__)
+        untuned = contestants[0] if contestants[0] in timed else best
+        rivals = [get_implementation(name) for name in RIVALS if name not in self._excluded]
+        rivals_ms = {rival.name: ms for rival, ms in self._timed(rivals, self._protocol).items()}
+        overall = {self._kernel.name: timed[best] / _TIE, **rivals_ms}
+        return {
+            "implementation": min(overall, key=overall.__getitem__),
+            "configuration": best.configuration,
+            "configuration_ms": timed[best],
+            "untuned": self._untuned(),
+            "untuned_configuration": untuned.configuration,
+            "untuned_ms": timed[untuned],
+            "rivals_ms": rivals_ms,
+        }
+
+    def _contestants(self) -> list[Configured]:
+        """The kernel's configurations, the cost model's choice first; the kernel itself where it has none."""
+        numbers = configurations_for(self._kernel.name, self.problem)
+        if not numbers:
+            return [Configured(self._kernel, None, -1)]
+        return [
+            Configured(self._kernel, name, number) for name, number in numbers.items() if name not in self._excluded
+        ]
+
+    def _finalists(self, contestants: list[Configured]) -> list[Configured]:
+        """The best of a short first round, and the cost model's choice."""
+        if len(contestants) <= FINALISTS:
+            return contestants
+        brief = dataclasses.replace(
+            self._protocol, min_samples=1, max_samples=1, runs_per_sample=3, max_seconds=self._protocol.max_seconds / 10
+        )
+        timed = self._timed(contestants, brief)
+        order = sorted(timed, key=timed.__getitem__)
+        hopeful = [one for one in order[:FINALISTS] if timed[one] <= _HOPEFUL * timed[order[0]]]
+        return [contestants[0], *(one for one in hopeful if one is not contestants[0])]
+
+    def _untuned(self) -> str:
+        if self._kernel.name == "kernel_strict":
+            return self._kernel.name
+        return next(
+            name for name in preference(self.problem) if get_implementation(name).supports(self.problem) is None
+        )
+
+    def _timed(self, contestants: list[Implementation], protocol: Protocol) -> dict[Implementation, float]:
+        """Milliseconds of those that are right and could be timed; an error in the log of any that is wrong."""
+        self._bench.protocol = protocol
+        found = {}
+        for one in contestants:
+            self.running = getattr(one, "configuration", None) or one.name
+            measurement = self._bench.measure(one)
+            if measurement.status == "ok":
+                found[one] = _milliseconds(measurement)
+            elif measurement.status in ("wrong", "failed"):
+                logger.error("%s on %s is %s: %s", one.name, self.problem, measurement.status, measurement.reason)
+        return found
+
+
+def _milliseconds(measurement: Measurement) -> float:
+    return float(f"{measurement.median_s * 1e3:.4g}")

@@ -1,0 +1,267 @@
+"""Tuning: what is measured, remembered, gone on with and left out."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import ksmm
+from ksmm import cli
+from ksmm.functional import choices
+from ksmm.implementations.bmm import Bmm
+from ksmm.implementations.kernel import Kernel
+from ksmm.measure.bench import Bench, PoisonedDeviceError
+from ksmm.measure.protocol import Protocol
+from ksmm.tuning import TuningError, contest, known, read_tuning, write_tuning
+from ksmm.tuning.contest import NothingToTuneError
+from ksmm.tuning.tasks import Task, list_tasks
+from ksmm.tuning.tuner import tune
+from tests.measure.sample_records import measurement
+from tests.tuning.conftest import ENTRY, tuning_file
+
+QUICK = Protocol(min_samples=2, max_samples=3, runs_per_sample=2, max_seconds=0.05, max_seconds_per_run=1.0)
+PATTERN = ksmm.Pattern(1, 48, 24, 2)
+
+
+def tasks(*patterns: ksmm.Pattern, batch_sizes=(20,), layouts=("batch_first",)) -> list[Task]:
+    return list_tasks(patterns or [PATTERN], "cpu", batch_sizes, ["float32"], layouts)
+
+
+@pytest.fixture
+def times(monkeypatch) -> dict[str, float]:
+    """Milliseconds that measuring yields, instead of what a busy machine would; results are checked all the same."""
+    made_up = {"kernel": 1.0, "kernel good tile": 1.0, "kernel bad tile": 7.0, "kernel slow tile": 11.0, "bmm": 2.0}
+    measure = Bench.measure
+
+    def timed(self, implementation, part="whole"):
+        found = measure(self, implementation, part)
+        return dataclasses.replace(found, median_s=found.median_s and made_up[implementation.name] / 1e3)
+
+    monkeypatch.setattr(Bench, "measure", timed)
+    return made_up
+
+
+def test_the_fastest_is_remembered_and_used(fake_configurations, times, own_file) -> None:
+    outcome = tune(tasks(batch_sizes=(20, 40)), own_file, protocol=QUICK)
+    assert (outcome.measured, outcome.known, outcome.given_up, outcome.left) == (2, 0, 0, 0)
+    first, second = read_tuning(own_file).entries
+    assert (first.first_batch, first.last_batch, second.first_batch, second.last_batch) == (16, 31, 32, 63)
+    assert first.configuration == second.configuration == "good tile"
+    assert first.untuned_configuration == "bad tile"
+    assert first.untuned == "kernel"
+    assert (first.configuration_ms, first.untuned_ms) == (1.0, 7.0)
+    assert first.rivals_ms == {"bmm": 2.0}  # bmm_strided does not take d = 2 in batch_first
+    assert first.implementation == "kernel"
+    assert outcome.ratios == [7.0, 7.0]
+    found = known(tuple(PATTERN), torch.float32, "batch_first", "", "cpu")
+    assert [choice.configuration for choice in found] == ["good tile"] * 2
+
+
+def test_it_says_what_it_was_measured_with(needs_kernel, own_file) -> None:
+    tune(tasks(), own_file, protocol=QUICK)
+    tuning = read_tuning(own_file)
+    (facts,) = tuning.measured_with
+    assert facts["torch"] == str(torch.__version__)
+    assert len(facts["kernel_hash"]) == 16
+    assert facts["protocol"] == QUICK.to_dict()
+    assert tuning.entries[0].measured_with == 0
+    assert tuning.entries[0].configuration is None
+
+
+@pytest.mark.parametrize(("milliseconds", "names"), [(0.9, ["bmm", "kernel"]), (0.99, ["kernel"])])
+def test_a_rival_that_is_clearly_faster_becomes_autos_choice(
+    needs_kernel, times, own_file, milliseconds: float, names: list[str]
+) -> None:
+    times["bmm"] = milliseconds
+    tune(tasks(), own_file, protocol=QUICK)
+    assert read_tuning(own_file).entries[0].implementation == names[0]
+    found = choices(tuple(PATTERN), torch.float32, "batch_first", "cpu", "auto")
+    assert [name for _, _, name in found] == names
+
+
+def test_a_short_first_round_picks_who_is_timed_longer(fake_configurations, times, own_file, monkeypatch) -> None:
+    monkeypatch.setattr(contest, "FINALISTS", 2)
+    timed = []
+    measure = Bench.measure
+
+    def noted(self, implementation, part="whole"):
+        timed.append((implementation.name, self.protocol.max_samples))
+        return measure(self, implementation, part)
+
+    monkeypatch.setattr(Bench, "measure", noted)
+    tune(tasks(), own_file, protocol=QUICK)
+    assert timed == [
+        *((f"kernel {name}", 1) for name in fake_configurations),
+        ("kernel bad tile", 3),  # the cost model's choice, however slow
+        ("kernel good tile", 3),
+        ("bmm_strided", 3),
+        ("bmm", 3),
+    ]
+    assert read_tuning(own_file).entries[0].configuration == "good tile"
+
+
+@pytest.mark.parametrize("fault", ["wrong", "raises"])
+def test_a_configuration_that_is_wrong_never_wins(
+    fake_configurations, times, own_file, monkeypatch, caplog, fault
+) -> None:
+    multiply = Kernel.matmul_in
+
+    def spoilt(self, configuration, packed, x):
+        if configuration != fake_configurations["good tile"]:
+            return multiply(self, configuration, packed, x)
+        if fault == "raises":
+            raise RuntimeError("no such tile")
+        return multiply(self, configuration, packed, x) * 1.01
+
+    monkeypatch.setattr(Kernel, "matmul_in", spoilt)
+    tune(tasks(), own_file, protocol=QUICK)
+    assert read_tuning(own_file).entries[0].configuration == "bad tile"
+    assert "kernel good tile on Problem" in caplog.text
+
+
+def test_what_was_measured_is_not_measured_again(needs_kernel, own_file) -> None:
+    assert tune(tasks(), own_file, protocol=QUICK).measured == 1
+    outcome = tune(tasks(batch_sizes=(20, 31, 40)), own_file, protocol=QUICK)
+    assert (outcome.measured, outcome.known) == (1, 2)
+    assert tune(tasks(), own_file, protocol=QUICK, again=True).measured == 1
+    assert tune(tasks(), own_file, protocol=dataclasses.replace(QUICK, seed=1)).measured == 1
+    tuning = read_tuning(own_file)
+    assert len(tuning.entries) == 2
+    assert len(tuning.measured_with) == 2
+    tuning.measured_with[tuning.entries[0].measured_with]["kernel_hash"] = "of other sources"
+    write_tuning(own_file, tuning)
+    assert tune(tasks(), own_file, protocol=dataclasses.replace(QUICK, seed=1)).measured == 1
+
+
+def test_an_interrupted_run_keeps_what_it_measured(needs_kernel, own_file, monkeypatch) -> None:
+    run, count = contest.Contest.run, []
+
+    def interrupted(self):
+        count.append(1)
+        if len(count) == 2:
+            raise KeyboardInterrupt
+        return run(self)
+
+    monkeypatch.setattr(contest.Contest, "run", interrupted)
+    wanted = tasks(PATTERN, ksmm.Pattern(2, 8, 8, 1), ksmm.Pattern(1, 8, 16, 1))
+    with pytest.raises(KeyboardInterrupt):
+        tune(wanted, own_file, protocol=QUICK)
+    assert len(read_tuning(own_file).entries) == 1
+    outcome = tune(wanted, own_file, protocol=QUICK)
+    assert (outcome.measured, outcome.known) == (2, 1)
+
+
+def test_no_problem_is_begun_after_the_time_limit(needs_kernel, own_file) -> None:
+    outcome = tune(tasks(batch_sizes=(20, 40)), own_file, protocol=QUICK, max_seconds=-1)
+    assert (outcome.measured, outcome.left) == (0, 2)
+    assert not own_file.exists()
+
+
+def test_what_poisons_the_device_is_left_out_by_the_next_run(fake_configurations, times, own_file, monkeypatch) -> None:
+    measure = Bench.measure
+
+    def poisoned(self, implementation, part="whole"):
+        if implementation.name == "kernel good tile":
+            raise PoisonedDeviceError(measurement(reason="an illegal memory access"))
+        return measure(self, implementation, part)
+
+    monkeypatch.setattr(Bench, "measure", poisoned)
+    with pytest.raises(PoisonedDeviceError):
+        tune(tasks(), own_file, protocol=QUICK)
+    (failure,) = read_tuning(own_file).failures
+    assert failure[1:] == ["good tile", "an illegal memory access"]
+    assert tune(tasks(), own_file, protocol=QUICK).measured == 1
+    assert read_tuning(own_file).entries[0].configuration == "bad tile"
+
+
+def test_where_nothing_can_be_timed_nothing_is_remembered(fake_configurations, own_file, monkeypatch, caplog) -> None:
+    monkeypatch.setattr(Kernel, "matmul_in", lambda self, configuration, packed, x: x)
+    outcome = tune(tasks(), own_file, protocol=QUICK)
+    assert (outcome.measured, outcome.given_up) == (0, 1)
+    assert "no configuration of the kernel could be timed" in caplog.text
+
+
+def test_without_a_kernel_there_is_nothing_to_tune(own_file, monkeypatch) -> None:
+    monkeypatch.setattr(Kernel, "supports", lambda self, problem: "no compiler")
+    with pytest.raises(NothingToTuneError, match="there is nothing to tune: no compiler"):
+        tune(tasks(), own_file, protocol=QUICK)
+
+
+def test_files_that_are_broken_or_anothers_are_not_overwritten(needs_kernel, own_file) -> None:
+    write_tuning(own_file, tuning_file(ENTRY, name="Difference Engine"))
+    before = own_file.read_bytes()
+    with pytest.raises(TuningError, match="is of Difference Engine, and this is"):
+        tune(tasks(), own_file, protocol=QUICK)
+    assert own_file.read_bytes() == before
+    own_file.write_text("{")
+    with pytest.raises(TuningError, match="is not whole JSON"):
+        tune(tasks(), own_file, protocol=QUICK)
+    assert own_file.read_text() == "{"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"patterns": []}, "the list of patterns is empty"),
+        ({"batch_sizes": [0]}, "batch size is 0; it must be at least 1"),
+        ({"dtypes": ["half"]}, "unknown dtype 'half'"),
+        ({"layouts": ["last"]}, "unknown layout 'last'"),
+        ({"precisions": ["tf32"]}, "unknown precision 'tf32'; choose among compensated, strict"),
+    ],
+)
+def test_bad_lists_are_named(changes, message) -> None:
+    arguments = {"patterns": [PATTERN], "batch_sizes": [1], "dtypes": ["float32"], "layouts": ["batch_first"]}
+    with pytest.raises(ValueError, match=message):
+        list_tasks(device_type="cuda", **{**arguments, **changes})
+
+
+def test_float32_on_cuda_is_tuned_in_each_precision() -> None:
+    found = list_tasks([PATTERN], "cuda", [8], ["float32", "float16"], ["batch_last"])
+    assert [str(task) for task in found] == [
+        "1,48,24,2 float32 batch_last batch 8 compensated",
+        "1,48,24,2 float32 batch_last batch 8 strict",
+        "1,48,24,2 float16 batch_last batch 8",
+    ]
+
+
+def test_the_command(fake_configurations, times, own_file, capsys, tmp_path) -> None:
+    line = "tune 1,48,24,2 --batch 20,40 --dtypes float32 --layouts batch_first --device cpu"
+    assert cli.main(line.split()) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith(f"2 problems measured, 0 known before: {own_file}\n")
+    assert printed.endswith("\nthe cost model's choice takes 7 times as long as the fastest (median)\n")
+    assert cli.main([*line.split(), "--max-seconds", "-1", "--output", str(tmp_path / "other.json")]) == 0
+    assert "2 left for lack of time" in capsys.readouterr().out
+    assert json.loads(own_file.read_text())["device"].startswith("cpu-")
+
+
+def test_the_command_on_a_broken_file(needs_kernel, own_file, capsys) -> None:
+    own_file.parent.mkdir(exist_ok=True)
+    own_file.write_text("{")
+    assert cli.main(["tune", "1,4,4,1", "--batch", "4", "--device", "cpu"]) == 2
+    assert "is not whole JSON" in capsys.readouterr().err
+
+
+def test_rivals_that_cannot_be_timed_are_left_out(needs_kernel, own_file, monkeypatch) -> None:
+    monkeypatch.setattr(Bmm, "supports", lambda self, problem: "not today")
+    tune(tasks(), own_file, protocol=QUICK)
+    assert read_tuning(own_file).entries[0].rivals_ms == {}
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_tuning_on_the_device(dtype: str, tmp_path: Path) -> None:
+    wanted = list_tasks([PATTERN], "cuda", [1024], [dtype], ksmm.LAYOUTS)
+    if ksmm.implementations()["kernel"].supports(wanted[0].problem):
+        pytest.skip("the kernel library is not built for this device")
+    outcome = tune(wanted, tmp_path / "cuda.json", protocol=QUICK)
+    assert outcome.measured == len(wanted)
+    for found in read_tuning(tmp_path / "cuda.json").entries:
+        assert found.configuration and found.untuned_configuration
+        assert found.untuned_ms > 0
+        assert found.configuration_ms <= found.untuned_ms

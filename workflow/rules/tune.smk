@@ -1,0 +1,62 @@
+# What `python -m ksmm tune` does, as a job: `snakemake --cores all tune`. It is no part of `all`, which uses what is tuned.
+
+
+rule tune:
+    input:
+        RESULTS / "tuning.json",
+        RESULTS / "tuned_against_untuned.csv",
+
+
+rule tune_kernel:
+    input:
+        kernel=RESULTS / "build.json",
+    output:
+        tuning=RESULTS / "tuning.json",
+    log:
+        RESULTS / "logs/tune_kernel.log",
+    # What ends the process is left out by the next try; what was measured before is kept.
+    retries: 2
+    threads: TIMING_THREADS
+    resources:
+        gpu=TIMING_GPUS,
+        mem_mb=8000,
+    params:
+        script=lambda wildcards, threads: ROOT / "workflow/scripts/tune_kernel.py",
+        patterns=lambda wildcards: [pattern for patterns in run.jobs.values() for pattern in patterns],
+        device_type=run.device_type,
+        batch_sizes=config["tuning"]["batch_sizes"],
+        dtypes=MEASURED.get("dtypes", []),
+        layouts=config["layouts"],
+        protocol=json.dumps(config["protocol"]),
+        max_seconds=config["tuning"]["max_seconds"],
+        journal=RESULTS / "tuning/measured.json",
+    message:
+        f"Tuning the kernel on {run.device}"
+    shell:
+        "python {params.script:q} --patterns {params.patterns} --device-type {params.device_type}"
+        " --batch-sizes {params.batch_sizes} --dtypes {params.dtypes} --layouts {params.layouts}"
+        " --protocol {params.protocol:q} --max-seconds {params.max_seconds} --journal {params.journal:q}"
+        " --output {output.tuning:q} > {log:q} 2>&1"
+
+
+rule compare_tuned:
+    input:
+        tuning=RESULTS / "tuning.json",
+        script=ROOT / "workflow/scripts/compare_tuned.py",
+    output:
+        summary=report(
+            RESULTS / "tuned_against_untuned.csv",
+            category="Tables",
+            labels={"table": "tuned against untuned"},
+        ),
+        problems=RESULTS / "tuning/problems.csv",
+    log:
+        RESULTS / "logs/compare_tuned.log",
+    threads: 1
+    resources:
+        mem_mb=2000,
+    message:
+        "Comparing tuned with untuned in {input.tuning}"
+    shell:
+        "python {input.script:q} --tuning {input.tuning:q} --summary {output.summary:q}"
+        " --problems {output.problems:q} > {log:q} 2>&1"

@@ -1,0 +1,56 @@
+"""Tunes the kernel on a list of patterns, and writes a tuning file.
+
+python workflow/scripts/tune_kernel.py --patterns 1,192,48,2 6,64,64,1 --device-type cuda --batch-sizes 25088 \
+    --dtypes float16 --max-seconds 600 --journal measured.json --output nvidia-h200.json
+
+The journal is a tuning file that outlives a run that is stopped; the next one measures only what it lacks. At the end
+it is copied to the output. What there was no time for is left to another run with the same journal.
+"""
+
+import argparse
+import json
+import logging
+from pathlib import Path
+
+import ksmm
+from ksmm.measure.bench import PoisonedDeviceError
+from ksmm.measure.job import reexecute
+from ksmm.measure.protocol import Protocol
+from ksmm.tuning.file import read_tuning, write_tuning
+from ksmm.tuning.tasks import list_tasks
+from ksmm.tuning.tuner import tune
+
+
+def main() -> None:
+    """Command line of this script."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    arguments = parse_arguments()
+    tasks = list_tasks(
+        arguments.patterns, arguments.device_type, arguments.batch_sizes, arguments.dtypes, arguments.layouts
+    )
+    protocol = Protocol.from_mapping(arguments.protocol)
+    try:
+        outcome = tune(tasks, arguments.journal, protocol=protocol, max_seconds=arguments.max_seconds)
+    except PoisonedDeviceError:
+        reexecute()
+    logging.info("%s", outcome)
+    write_tuning(arguments.output, read_tuning(arguments.journal))
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--patterns", type=ksmm.Pattern.parse, nargs="+", required=True, help="a,b,c,d ...")
+    parser.add_argument("--device-type", choices=["cpu", "cuda"], required=True)
+    parser.add_argument("--batch-sizes", type=int, nargs="+", required=True)
+    parser.add_argument("--dtypes", nargs="+", default=["float32"], help="float32, float16, bfloat16")
+    parser.add_argument("--layouts", nargs="+", default=list(ksmm.LAYOUTS), help="batch_first, batch_last")
+    parser.add_argument("--protocol", type=json.loads, default={}, help='JSON, e.g. {"min_samples": 10}')
+    parser.add_argument("--max-seconds", type=float, default=float("inf"), help="begin no problem later")
+    parser.add_argument("--journal", type=Path, required=True, help="tuning file that outlives a run that is stopped")
+    parser.add_argument("--output", type=Path, required=True, help="tuning file to write at the end")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
