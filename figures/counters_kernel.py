@@ -22,7 +22,7 @@ PANELS = {
     "l1_hit_percent": "L1 hits\n[%]",
     "l2_hit_percent": "L2 hits\n[%]",
     "l2_read_hit_percent": "L2 hits of\nreads [%]",
-    "tensor_pipe_percent": "matrix units\nbusy [%]",
+    "tensor_percent": "matrix units\nbusy [%]",
     "conflicts_percent": "bank conflicts\n[% of wavefronts]",
 }
 
@@ -37,7 +37,7 @@ def caption(counters: pd.DataFrame) -> str:
         "DRAM over minimum: bytes read and written over those of X, the weights and Y, each moved once; below 1, part "
         "of Y is still in L2 at the end. Hits: sectors found in the cache, of those asked for; copies by the Hopper "
         "tensor memory accelerator pass by L1, and all writes to L2 hit. "
-        "Matrix units busy: of the cycles in which a multiprocessor worked. "
+        "Matrix units busy: of what they can do in the cycles in which a multiprocessor works. "
         "Bank conflicts: repeated accesses to shared memory, of all its wavefronts.",
         f"{devices}, {counted.pattern.nunique()} patterns, batch {sizes}.",
     )
@@ -53,7 +53,7 @@ def missing(counters: pd.DataFrame) -> str | None:
 def draw(counters: pd.DataFrame, output: Path) -> None:
     """Writes <output>/<name>.pdf, .png, .csv and .md: every number in the table, ratios and rates in the figure."""
     rates = frame(counters)
-    figure = style.new_figure(1.55 * style.WIDTH, 0.2 * len(rates) + 1.0)
+    figure = style.new_figure(1.55 * style.WIDTH, 0.17 * len(rates) + 1.0)
     panels = figure.subplots(1, len(PANELS), sharey=True)
     positions = np.arange(len(rates))[::-1]
     for axes, (column, label) in zip(panels, PANELS.items(), strict=True):
@@ -80,7 +80,7 @@ def frame(counters: pd.DataFrame) -> pd.DataFrame:
         "l1_hit_percent": 100 * c.l1_sectors_hit / c.l1_sectors,
         "l2_hit_percent": 100 * c.l2_sectors_hit / c.l2_sectors,
         "l2_read_hit_percent": 100 * c.l2_sectors_read_hit / c.l2_sectors_read,
-        "tensor_pipe_percent": 100 * c.tensor_cycles / c.active_cycles,
+        "tensor_percent": c.tensor_percent,
         "conflicts_percent": 100 * c.shared_bank_conflicts / c.shared_wavefronts,
     }
     rates = pd.DataFrame(columns).map(lambda value: float(f"{value:.4g}")).astype({"launches": int})

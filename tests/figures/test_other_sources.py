@@ -56,7 +56,7 @@ def counters():
         "l2_sectors_read": 5e6,
         "l2_sectors_read_hit": 1e6,
         "active_cycles": 2e7,
-        "tensor_cycles": 6e6,
+        "tensor_percent": 30.0,
         "shared_wavefronts": 1e6,
         "shared_bank_conflicts": 1e5,
     }
@@ -107,7 +107,7 @@ def test_counters(counters, tmp_path, checked):
         "l1_hit_percent": 25.0,
         "l2_hit_percent": 50.0,
         "l2_read_hit_percent": 20.0,
-        "tensor_pipe_percent": 30.0,
+        "tensor_percent": 30.0,
         "conflicts_percent": 10.0,
     }
     assert rows.iloc[0][list(expected)].to_dict() == pytest.approx(expected)

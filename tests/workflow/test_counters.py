@@ -43,8 +43,9 @@ def test_launches_belong_to_their_tasks(script):
     assert [(launch["task"], launch["kernel"]) for launch in launches] == [(1, "transpose"), (11, "gemm"), (1, "gemm")]
     row = script.row_of([launch for launch in launches if launch["task"] == 1], None)
     assert (row["status"], row["launches"], row["kernels"]) == ("ok", 2, "transpose; gemm")
-    assert row["seconds"] == pytest.approx(4e-6)
-    assert row["dram_bytes_read"] == 2000
+    assert float(row["seconds"]) == pytest.approx(4e-6)
+    assert float(row["dram_bytes_read"]) == 2000
+    assert float(row["tensor_percent"]) == launches[0]["tensor_percent"]
 
 
 def test_nothing_counted(script):

@@ -40,11 +40,14 @@ METRICS = {
     "l2_sectors_read": "lts__t_sectors_op_read.sum",
     "l2_sectors_read_hit": "lts__t_sectors_op_read_lookup_hit.sum",
     "active_cycles": "sm__cycles_active.sum",
-    "tensor_cycles": "sm__pipe_tensor_cycles_active.sum",
+    "tensor_percent": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
     "shared_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
     "shared_bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
 }
-"""Column -> metric of Nsight Compute; all are sums, so that several launches add up and ratios are made later."""
+"""Column -> metric of Nsight Compute: sums, so that several launches add up and ratios are made later; see AVERAGED."""
+
+AVERAGED = {"tensor_percent": "active_cycles"}
+"""Column -> the column of its weights: what several launches have on average."""
 
 UNITS = {"gpu__time_duration.sum": {"ns": 1e-9, "nsecond": 1e-9, "us": 1e-6, "usecond": 1e-6, "s": 1.0, "second": 1.0}}
 
@@ -145,7 +148,11 @@ def row_of(launches: list[dict], reason: str | None) -> dict:
         return {"status": "skipped", "reason": reason or "ncu saw no launch"}
     kernels = "; ".join(dict.fromkeys(launch["kernel"] for launch in launches))
     sums = {column: sum(launch[column] for launch in launches) for column in METRICS}
-    return {"status": "ok", "reason": "", "launches": len(launches), "kernels": kernels, **sums}
+    for column, weight in AVERAGED.items():
+        weighted = sum(launch[column] * launch[weight] for launch in launches)
+        sums[column] = weighted / sums[weight] if sums[weight] else 0.0
+    shown = {column: f"{value:.9g}" for column, value in sums.items()}
+    return {"status": "ok", "reason": "", "launches": len(launches), "kernels": kernels, **shown}
 
 
 def read_launches(log: str) -> list[dict]:
