@@ -1,0 +1,67 @@
+// X from shared memory into the registers that the matrix units read, and numbers as sums of two of TF32.
+#pragma once
+
+#include "tf32_tile.cuh"
+
+namespace ksmm::hopper {
+
+// The high part is rounded to the 11 significant bits of TF32, to nearest; what is left has 11 bits itself, so that the
+// sum of the two is exact. Infinities, NaN and numbers that round up to infinity give sums that are not finite, which
+// the epilogue does again.
+__device__ inline uint32_t high_part(float value) { return (__float_as_uint(value) + 0x1000u) & 0xffffe000u; }
+__device__ inline uint32_t low_part(float value, uint32_t high) {
+  return __float_as_uint(value - __uint_as_float(high));
+}
+
+// Which of 8 consecutive n a lane's row g is: any order will do as long as X is read and Y written in the same one, and
+// these let 8 neighbouring lanes read from different banks.
+template <class Tile>
+__device__ inline int place_of_row(int g) {
+  if constexpr (Tile::access == Access::rows || Tile::planes == 4) return (g >> 1) | (g & 1) << 2;
+  else if constexpr (Tile::planes == 2) return (g & 3) << 1 | g >> 2;
+  else return g;
+}
+
+template <int FLOATS>
+__device__ inline void read_shared(float (&to)[FLOATS], uint32_t address) {
+  if constexpr (FLOATS == 4)
+    asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
+                 : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3]) : "r"(address));
+  else if constexpr (FLOATS == 2)
+    asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];" : "=f"(to[0]), "=f"(to[1]) : "r"(address));
+  else
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(to[0]) : "r"(address));
+}
+
+// Reads what a lane of the matrix unit has of `pack` units, for 8 of c from k0 on: for each of its 4 elements (rows g and
+// g + 8 at k = t, then at t + 4) the values of the units. `warp` counts within the warpgroup.
+template <class Tile>
+__device__ inline void read_pack(float (&values)[4][Tile::pack], uint32_t x, int first_unit, int k0, int warpgroup_n,
+                                 int warp, int lane) {
+  const int g = lane / 4, t = lane % 4;
+  if constexpr (Tile::access == Access::rows) {
+    const uint32_t box = x + (warpgroup_n / 32 + warp) * (Tile::k * 128);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int k = k0 + t + 4 * half;
+      float read[4];  // n: row g of block 0, row g + 8 of it, the same of block 1
+      read_shared(read, box + k * 128 + ((place_of_row<Tile>(g) ^ (k & 7)) << 4));
+      values[2 * half][0] = read[0], values[2 * half + 1][0] = read[1];
+      values[2 * half][1] = read[2], values[2 * half + 1][1] = read[3];
+    }
+  } else {
+    const int block = first_unit / Tile::planes, plane = first_unit % Tile::planes;
+    constexpr int mask = Tile::access == Access::runs ? 7 : 1;
+    const int place = place_of_row<Tile>(g);
+    const int n = warpgroup_n + block * 64 + warp * 16 + place;
+#pragma unroll
+    for (int element = 0; element < 4; ++element) {
+      const int f = (k0 + t + 4 * (element / 2)) * Tile::planes + plane;
+      const int row = n + 8 * (element % 2);
+      const uint32_t chunk = ((f % 32) / 4) ^ (place & mask);
+      read_shared(values[element], x + (f / 32) * (Tile::batch * 128) + row * 128 + chunk * 16 + f % 4 * 4);
+    }
+  }
+}
+
+}  // namespace ksmm::hopper
