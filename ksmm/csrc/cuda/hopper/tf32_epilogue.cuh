@@ -22,41 +22,39 @@ __device__ __noinline__ float sum_again(const Tf32Task& task, int i, int r, int 
   return sum;
 }
 
-// Of `count` neighbours in Y, from (i, r, j, n) on; along n if last, else along (r, j) with r advancing every PLANES.
-template <class Tile, int COUNT>
-__device__ inline void finish(const Tf32Task& task, float (&values)[COUNT], int i, int r, int j, int64_t n) {
-  constexpr bool last = Tile::access == Access::rows;
+// Whether one of them is an infinity or NaN.
+template <int COUNT>
+__device__ inline bool any_not_finite(const float (&values)[COUNT]) {
   float test = 0;
 #pragma unroll
   for (int v = 0; v < COUNT; ++v) test = fmaf(values[v], 0.0f, test);
-  const bool again = test != 0;  // NaN differs from everything
-#pragma unroll
-  for (int v = 0; v < COUNT; ++v) {
-    const int row = last ? r : r + v / Tile::planes, plane = last ? j : j + v % Tile::planes;
-    const int64_t column = last ? n + v : n;
-    const bool inside = row < task.b && plane < task.d && column < task.batch;
-    if (again && inside) values[v] = sum_again<Tile>(task, i, row, plane, column);
-    if (task.bias != nullptr && inside)
-      values[v] += task.bias[(static_cast<int64_t>(i) * task.b + row) * task.d + plane];
-  }
+  return test != 0;  // NaN differs from everything
 }
 
 template <class Tile>
 __device__ inline void store_batch_last(const Tf32Task& task, float (&sums)[Tile::units][Tile::unit_sums],
                                         const Tf32Place& place, int warp, int lane) {
-  const int g = lane / 4, t = lane % 4;
-  const int64_t n = place.n0 + warp * 32 + 4 * place_of_row<Tile>(g);
+  const int t = lane % 4;
+  const int64_t n = place.n0 + warp * 32 + 4 * place_of_row<Tile>(lane / 4);
   if (n >= task.batch) return;
+  const int r0 = place.r0 + 2 * t;
+  const int64_t first_row = (static_cast<int64_t>(place.i) * task.b + r0) * task.d + place.j0;
+  const float* const bias = task.bias == nullptr ? nullptr : task.bias + first_row;
+  const int64_t stride = task.batch * task.d;
+  float* y = task.y + first_row * task.batch + n;
 #pragma unroll
-  for (int q = 0; q < Tile::unit_sums; ++q) {
-    if (q % 4 >= 2) continue;  // rows g + 8 go with rows g
-    const int r = place.r0 + q / 4 * 8 + 2 * t + q % 4;
-    if (r >= task.b) continue;
-    float values[4] = {sums[0][q], sums[0][q + 2], sums[1][q], sums[1][q + 2]};
-    finish<Tile>(task, values, place.i, r, place.j0, n);
-    const int64_t row = (static_cast<int64_t>(place.i) * task.b + r) * task.d + place.j0;
-    *reinterpret_cast<float4*>(task.y + row * task.batch + n) =
-        make_float4(values[0], values[1], values[2], values[3]);
+  for (int q = 0; q < Tile::unit_sums; q += 4, y += 8 * stride) {  // rows g + 8 go with rows g
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const int offset = q * 2 + e;
+      if (r0 + offset >= task.b) return;
+      float values[4] = {sums[0][q + e], sums[0][q + e + 2], sums[1][q + e], sums[1][q + e + 2]};
+      if (any_not_finite(values))
+        for (int v = 0; v < 4; ++v) values[v] = sum_again<Tile>(task, place.i, r0 + offset, place.j0, n + v);
+      if (bias != nullptr)
+        for (int v = 0; v < 4; ++v) values[v] += bias[offset * task.d];
+      *reinterpret_cast<float4*>(y + e * stride) = make_float4(values[0], values[1], values[2], values[3]);
+    }
   }
 }
 
@@ -81,25 +79,36 @@ __device__ inline void store_batch_first(const Tf32Task& task, float (&sums)[Til
   constexpr bool runs = Tile::access == Access::runs;
   constexpr int planes = Tile::planes, rows = runs ? 2 : 1;  // in runs, two r are neighbours, too
   constexpr int count = planes * rows, piece = count % 4 == 0 ? 4 : 2;
-  const int g = lane / 4, t = lane % 4;
+  const int r0 = place.r0 + 2 * (lane % 4);
+  const int64_t first_feature = (static_cast<int64_t>(place.i) * task.b + r0) * task.d + place.j0;
+  const int64_t features = static_cast<int64_t>(task.a) * task.b * task.d;
 #pragma unroll
-  for (int block = 0; block < Tile::blocks; ++block) {
+  for (int part = 0; part < 2 * Tile::blocks; ++part) {  // rows g and g + 8 of each block
+    const int64_t n = place.n0 + part / 2 * 64 + part % 2 * 8 + warp * 16 + place_of_row<Tile>(lane / 4);
+    if (n >= task.batch) return;
+    float* const y = task.y + n * features + first_feature;
 #pragma unroll
-    for (int q = 0; q < Tile::unit_sums; q += rows) {
-      const int64_t n = place.n0 + block * 64 + warp * 16 + place_of_row<Tile>(g) + q % 4 / 2 * 8;
-      const int r = place.r0 + q / 4 * 8 + 2 * t + q % 2;
-      if (n >= task.batch || r >= task.b) continue;
+    for (int q = 0; q < Tile::unit_sums / 2; q += rows) {
+      const int offset = q / 2 * 8 + q % 2;
+      if (r0 + offset >= task.b) break;
+      const int limit = runs ? (task.b - r0 - offset) * planes : task.d - place.j0;
       float values[count];
 #pragma unroll
-      for (int v = 0; v < count; ++v) values[v] = sums[block * planes + v % planes][q + v / planes];
-      finish<Tile>(task, values, place.i, r, place.j0, n);
-      const int64_t feature = (static_cast<int64_t>(place.i) * task.b + r) * task.d + place.j0;
-      float* const y = task.y + n * (static_cast<int64_t>(task.a) * task.b * task.d) + feature;
-      const int limit = runs ? (task.b - r) * planes : task.d - place.j0;
-      if (!runs || task.whole_vectors)
-        store_pieces<piece>(y, values, limit);
+      for (int v = 0; v < count; ++v)
+        values[v] = sums[part / 2 * planes + v % planes][q / 2 * 4 + part % 2 * 2 + q % 2 + v / planes];
+      if (any_not_finite(values))
+#pragma unroll
+        for (int v = 0; v < count; ++v)
+          if (v < limit)
+            values[v] = sum_again<Tile>(task, place.i, r0 + offset + v / planes, place.j0 + v % planes, n);
+      if (task.bias != nullptr)
+#pragma unroll
+        for (int v = 0; v < count; ++v)
+          if (v < limit) values[v] += task.bias[first_feature + offset * task.d + v];
+      if (task.whole_vectors)
+        store_pieces<piece>(y + offset * task.d, values, limit);
       else
-        store_pieces<1>(y, values, limit);
+        store_pieces<1>(y + offset * task.d, values, limit);
     }
   }
 }

@@ -1,11 +1,15 @@
-// Float32 products on the matrix units of compute capability 9.0, each number as the sum of two of TF32.
+// Float32 products on the matrix units of compute capability 9.0: rounded to TF32, or compensated, with each number as
+// the exact sum of three of bfloat16, which take half the time of TF32:
 //
-//   x w = (x' + x'')(w' + w'') = x' w' + x' w'' + x'' w' + less than one rounding error of float32
+//   x w = (x0 + x1 + x2) (w0 + w1 + w2) = x0 w0 + (x0 w1 + x1 w0) + (x1 w1 + x0 w2 + x2 w0) + less than 2^-25 of it
+//
+// Two of TF32 and three products would take as long, but have 23 bits, one fewer than float32: sums that one product
+// dominates then have twice the error of strict float32.
 //
 // Persistent blocks of three warpgroups: one whose first thread copies boxes of X and W to a ring of stages and whose
-// other warps split W into its two parts there, and two that multiply. Those read X into registers, where it is split,
-// in whatever layout it has: neither layout needs a transposition. The matrix units truncate what they add up, so they
-// add up FRESH of c only, and float32 additions do the rest: that makes the error smaller than that of strict float32.
+// other warps split W there, and two that multiply. Those read X into registers, where it is split, in whatever layout
+// it has: neither layout needs a transposition. The matrix units truncate what they add up, so they add up FRESH of c
+// only, and the main products apart from the corrections; float32 additions do the rest.
 #pragma once
 
 #include "copy.cuh"
@@ -62,23 +66,47 @@ __device__ inline void produce(const Tf32Task& task, char* stages, Tf32Shared<Ti
   }
 }
 
-// Rounds W where it lies, and writes the rest beside it.
+// The place of a 16-byte chunk in rows of ROW_BYTES swizzled over themselves.
+template <int ROW_BYTES>
+__device__ inline int swizzled(int offset) {
+  return offset ^ ((offset >> 7) & (ROW_BYTES / 16 - 1)) << 4;
+}
+
+// Rounds 4 numbers of W where they lie.
+__device__ inline void round_chunk(char* weight, int chunk) {
+  const float4 value = reinterpret_cast<float4*>(weight)[chunk];
+  reinterpret_cast<uint4*>(weight)[chunk] = {rounded(value.x), rounded(value.y), rounded(value.z), rounded(value.w)};
+}
+
+// Writes the three parts of 8 numbers of W. k and k + 4 become neighbours: so they are in the registers that hold X.
+template <class Tile>
+__device__ inline void split_chunk(char* weight, int chunk) {
+  const float4 low = *reinterpret_cast<const float4*>(weight + swizzled<Tile::k * 4>(chunk * 32));
+  const float4 high = *reinterpret_cast<const float4*>(weight + swizzled<Tile::k * 4>(chunk * 32 + 16));
+  uint4 first, second, third;
+  split_pair(low.x, high.x, first.x, second.x, third.x);
+  split_pair(low.y, high.y, first.y, second.y, third.y);
+  split_pair(low.z, high.z, first.z, second.z, third.z);
+  split_pair(low.w, high.w, first.w, second.w, third.w);
+  char* const to = weight + Tile::weight_bytes + swizzled<Tile::row_bytes>(chunk * 16);
+  *reinterpret_cast<uint4*>(to) = first;
+  *reinterpret_cast<uint4*>(to + Tile::part_bytes) = second;
+  *reinterpret_cast<uint4*>(to + 2 * Tile::part_bytes) = third;
+}
+
 template <class Tile>
 __device__ inline void split_weight(const Tf32Task& task, char* stages, Tf32Shared<Tile>& shared, int thread) {
   Ring<Tile::stages> ring;
+  constexpr int chunks = Tile::weight_bytes / (Tile::compensated ? 32 : 16);
   for (int tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
     for (int k = 0; k < task.c; k += Tile::k, ring.advance()) {
-      float4* const weight = reinterpret_cast<float4*>(stages + ring.slot * Tile::stage_bytes + Tile::x_bytes);
-      constexpr int count = Tile::weight_bytes / 16;
+      char* const weight = stages + ring.slot * Tile::stage_bytes + Tile::x_bytes;
       shared.full[ring.slot].wait(ring.phase);
-#pragma unroll 4
-      for (int index = thread; index < count; index += splitter_threads) {
-        const float4 value = weight[index];
-        const uint4 high = {high_part(value.x), high_part(value.y), high_part(value.z), high_part(value.w)};
-        reinterpret_cast<uint4*>(weight)[index] = high;
+      for (int chunk = thread; chunk < chunks; chunk += splitter_threads) {
         if constexpr (Tile::compensated)
-          reinterpret_cast<uint4*>(weight)[index + count] = {low_part(value.x, high.x), low_part(value.y, high.y),
-                                                             low_part(value.z, high.z), low_part(value.w, high.w)};
+          split_chunk<Tile>(weight, chunk);
+        else
+          round_chunk(weight, chunk);
       }
       fence_for_engines();
       shared.split[ring.slot].arrive();
@@ -86,14 +114,16 @@ __device__ inline void split_weight(const Tf32Task& task, char* stages, Tf32Shar
   }
 }
 
-// What a warpgroup that multiplies keeps in registers, and its steps.
+// What a warpgroup that multiplies keeps in registers, and its steps. A step multiplies FRESH of c of one unit, in two
+// groups of instructions: the corrections, then the main products (x0 w0), whose sum has few bits to truncate. Each
+// group starts from zero and is then added in float32.
 template <class Tile>
 struct Tf32Consumer {
-  static constexpr int parts = Tile::fresh / 8;
+  static constexpr int parts = Tile::fresh / 16, main = Tile::buffers - 1;
   float sums[Tile::units][Tile::unit_sums];
-  float fresh[Tile::buffers][Tile::unit_sums];
-  uint32_t high[Tile::buffers][parts][4], low[Tile::buffers][parts][4];
-  float values[parts][4][Tile::pack];
+  float fresh[Tile::buffers][Tile::unit_sums];  // of the corrections, of the main products
+  uint32_t first[Tile::buffers][parts][4], second[parts][4], third[parts][4];  // parts of X
+  float values[2 * parts][4][Tile::pack];                                      // of 8 of c each
   int warpgroup, warp, lane;
 
   __device__ void clear() {
@@ -102,7 +132,7 @@ struct Tf32Consumer {
 #pragma unroll
       for (int n = 0; n < Tile::unit_sums; ++n) sums[unit][n] = 0;
 #pragma unroll
-    for (int n = 0; n < Tile::unit_sums; ++n) fresh[Tile::buffers - 1][n] = 0;
+    for (int n = 0; n < Tile::unit_sums; ++n) fresh[main][n] = 0;
   }
 
   __device__ void split(int buffer, int index) {
@@ -110,85 +140,121 @@ struct Tf32Consumer {
     for (int part = 0; part < parts; ++part)
 #pragma unroll
       for (int element = 0; element < 4; ++element) {
-        const float value = values[part][element][index];
-        high[buffer][part][element] = high_part(value);
-        if constexpr (Tile::compensated) low[buffer][part][element] = low_part(value, high[buffer][part][element]);
+        const auto& of_k = values[2 * part + element / 2];
+        split_pair(of_k[element % 2][index], of_k[element % 2 + 2][index], first[buffer][part][element],
+                   second[part][element], third[part][element]);
       }
   }
 
-  // The smaller products first: they are truncated to what the sum has by then.
-  __device__ void multiply(int buffer, float (&into)[Tile::unit_sums], uint64_t weight_high, uint64_t weight_low,
-                           bool accumulate) {
-    using Instruction = Products<tf32, Tile::warpgroup_rows>;
+  __device__ void fence_parts(uint32_t (&of_x)[parts][4]) {
 #pragma unroll
-    for (int element = 0; element < parts * 4; ++element) {
-      fence_register(high[buffer][element / 4][element % 4]);
-      if constexpr (Tile::compensated) fence_register(low[buffer][element / 4][element % 4]);
-    }
+    for (int element = 0; element < parts * 4; ++element) fence_register(of_x[element / 4][element % 4]);
+  }
+
+  // The smallest first.
+  __device__ void multiply_corrections(int buffer, uint64_t weight) {
+    using Instruction = Products<bfloat16, Tile::warpgroup_rows>;
+    constexpr int next = Tile::part_bytes / 16;
+    fence_parts(first[buffer]), fence_parts(second), fence_parts(third);
     begin_products();
 #pragma unroll
-    for (int part = 0; part < parts; ++part) {  // 8 of c are 32 bytes, in units of 16
-      if constexpr (Tile::compensated) {
-        Instruction::from_registers(into, low[buffer][part], weight_high + 2 * part, accumulate || part > 0);
-        Instruction::from_registers(into, high[buffer][part], weight_low + 2 * part, true);
-      }
-      Instruction::from_registers(into, high[buffer][part], weight_high + 2 * part,
-                                  Tile::compensated || accumulate || part > 0);
+    for (int part = 0; part < parts; ++part) {  // 16 of c are 32 bytes, in units of 16
+      const uint64_t first_weight = weight + 2 * part;
+      Instruction::from_registers(fresh[0], third[part], first_weight, part > 0);
+      Instruction::from_registers(fresh[0], first[buffer][part], first_weight + 2 * next, true);
+      Instruction::from_registers(fresh[0], second[part], first_weight + next, true);
+      Instruction::from_registers(fresh[0], second[part], first_weight, true);
+      Instruction::from_registers(fresh[0], first[buffer][part], first_weight + next, true);
     }
     commit_products();
   }
 
-  // The products of a step are done.
-  __device__ void fence_step(int buffer) {
+  __device__ void multiply_main(int buffer, uint64_t weight) {
+    fence_parts(first[buffer]);
+    begin_products();
 #pragma unroll
-    for (int n = 0; n < Tile::unit_sums; ++n) fence_register(fresh[buffer][n]);
-#pragma unroll
-    for (int element = 0; element < parts * 4; ++element) {
-      fence_register(high[buffer][element / 4][element % 4]);
-      fence_register(low[buffer][element / 4][element % 4]);
-    }
+    for (int part = 0; part < parts; ++part)
+      Products<bfloat16, Tile::warpgroup_rows>::from_registers(fresh[main], first[buffer][part], weight + 2 * part,
+                                                               part > 0);
+    commit_products();
   }
 
-  __device__ void add_up(int buffer, int unit) {
+  // Once a group is done, and before the next one overwrites its sums.
+  __device__ void add_up(float (&group)[Tile::unit_sums], int unit) {
+#pragma unroll
+    for (int n = 0; n < Tile::unit_sums; ++n) fence_register(group[n]);
 #pragma unroll
     for (int n = 0; n < Tile::unit_sums; ++n) {
-      sums[unit][n] += fresh[buffer][n];
-      fence_register(sums[unit][n]);  // not later: the next products overwrite the fresh sums
+      sums[unit][n] += group[n];
+      fence_register(sums[unit][n]);
     }
   }
 
-  // Multiplies what a stage holds. The last step of the stage before is unfinished at the start: `before` is where it
+  // With two sets of fresh sums, one group runs while another is added up.
+  __device__ void step_overlapped(int step, int unit, int unit_before, uint64_t weight) {
+    const int buffer = step % 2;
+    split(buffer, unit % Tile::pack);
+    wait_for_products<0>();
+    fence_parts(first[buffer ^ 1]);
+    multiply_corrections(buffer, weight);
+    add_up(fresh[1], unit_before);
+    wait_for_products<0>();
+    fence_parts(second), fence_parts(third);
+    multiply_main(buffer, weight);
+    add_up(fresh[0], unit);
+  }
+
+  // With one set, the other warpgroup multiplies meanwhile.
+  __device__ void step_alone(int unit, int unit_before, uint64_t weight) {
+    wait_for_products<0>();
+    fence_parts(first[0]);
+    add_up(fresh[0], unit_before);
+    split(0, unit % Tile::pack);
+    multiply_corrections(0, weight);
+    wait_for_products<0>();
+    fence_parts(second), fence_parts(third);
+    add_up(fresh[0], unit);
+    multiply_main(0, weight);
+  }
+
+  // In TF32, right onto the sums.
+  __device__ void step_plain(int unit, uint64_t weight) {
+    uint32_t x[2 * parts][4];
+#pragma unroll
+    for (int element = 0; element < 8 * parts; ++element) {
+      x[element / 4][element % 4] = rounded(values[element / 4][element % 4][unit % Tile::pack]);
+      fence_register(x[element / 4][element % 4]);
+    }
+    begin_products();
+#pragma unroll
+    for (int part = 0; part < 2 * parts; ++part)
+      Products<tf32, Tile::warpgroup_rows>::from_registers(sums[unit], x[part], weight + 2 * part, true);
+    commit_products();
+    wait_for_products<0>();
+#pragma unroll
+    for (int element = 0; element < 8 * parts; ++element) fence_register(x[element / 4][element % 4]);
+  }
+
+  // Multiplies what a stage holds. The last group of the stage before is unfinished at the start: `before` is where it
   // read from, null if there is none.
-  __device__ void stage(uint32_t x, uint64_t weight_high, uint64_t weight_low, Barrier* before) {
+  __device__ void stage(uint32_t x, uint64_t weight, Barrier* before) {
     const int warpgroup_n = Tile::split_b ? 0 : warpgroup * Tile::warpgroup_batch;
 #pragma unroll
     for (int step = 0; step < Tile::steps; ++step) {
-      const int unit = step % Tile::units, k0 = step / Tile::units * Tile::fresh, buffer = step % Tile::buffers;
-      const int unit_before = (step + Tile::units - 1) % Tile::units, buffer_before = (step + 1) % Tile::buffers;
+      const int unit = step % Tile::units, unit_before = (step + Tile::units - 1) % Tile::units;
+      const int k0 = step / Tile::units * Tile::fresh;
       if (unit % Tile::pack == 0)
 #pragma unroll
-        for (int part = 0; part < parts; ++part)
+        for (int part = 0; part < 2 * parts; ++part)
           read_pack<Tile>(values[part], x, unit, k0 + 8 * part, warpgroup_n, warp, lane);
       const int plane = Tile::access == Access::rows ? 0 : unit % Tile::planes;
-      const uint32_t offset = (plane * Tile::rows * Tile::k * 4 + k0 * 4) / 16;
-      if constexpr (!Tile::compensated) {
-        wait_for_products<0>();
-        split(0, unit % Tile::pack);
-        multiply(0, sums[unit], weight_high + offset, 0, true);
-      } else if constexpr (Tile::buffers == 2) {
-        split(buffer, unit % Tile::pack);
-        wait_for_products<0>();
-        fence_step(buffer_before);
-        multiply(buffer, fresh[buffer], weight_high + offset, weight_low + offset, false);
-        add_up(buffer_before, unit_before);
-      } else {
-        // the parts of X are still being read
-        wait_for_products<0>();
-        fence_step(0);
-        add_up(0, unit_before);
-        split(0, unit % Tile::pack);
-        multiply(0, fresh[0], weight_high + offset, weight_low + offset, false);
-      }
+      const uint64_t here = weight + plane * Tile::rows * Tile::row_bytes / 16 + k0 * (Tile::row_bytes / Tile::k) / 16;
+      if constexpr (!Tile::compensated)
+        step_plain(unit, here);
+      else if constexpr (Tile::buffers == 2)
+        step_overlapped(step, unit, unit_before, here);
+      else
+        step_alone(unit, unit_before, here);
       if (step == 0 && before != nullptr && lane == 0) before->arrive();
     }
   }
@@ -196,8 +262,8 @@ struct Tf32Consumer {
   __device__ void drain(Barrier& before) {
     wait_for_products<0>();
     if constexpr (Tile::compensated) {
-      fence_step((Tile::steps - 1) % Tile::buffers);
-      add_up((Tile::steps - 1) % Tile::buffers, Tile::units - 1);
+      fence_parts(first[main]);
+      add_up(fresh[main], Tile::units - 1);
     } else {
 #pragma unroll
       for (int unit = 0; unit < Tile::units; ++unit)
@@ -220,12 +286,11 @@ __device__ inline void consume(const Tf32Task& task, char* stages, Tf32Shared<Ti
     consumer.clear();
     for (int k = 0; k < task.c; k += Tile::k, ring.advance()) {
       const uint32_t x = shared_address(stages + ring.slot * Tile::stage_bytes);
-      const uint32_t weight = x + Tile::x_bytes + r_offset * Tile::k * 4;
-      const uint64_t high = describe(weight, Tile::swizzle, 8 * Tile::k * 4);
-      const uint64_t low = describe(weight + Tile::weight_bytes, Tile::swizzle, 8 * Tile::k * 4);
+      const uint32_t rows = x + Tile::x_bytes + (Tile::compensated ? Tile::weight_bytes : 0) + r_offset * Tile::row_bytes;
+      const uint64_t weight = describe(rows, Tile::swizzle, 8 * Tile::row_bytes);
       shared.full[ring.slot].wait(ring.phase);
       shared.split[ring.slot].wait(ring.phase);
-      consumer.stage(x, high, low, before);
+      consumer.stage(x, weight, before);
       before = &shared.empty[ring.slot];
     }
     consumer.drain(*before);

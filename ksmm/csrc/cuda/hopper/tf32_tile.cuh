@@ -27,24 +27,29 @@ struct Tf32Tile {
   static constexpr int pack = ACCESS == Access::rows ? BLOCKS : PLANES % 4 == 0 ? 4 : PLANES % 2 == 0 ? 2 : 1;
 
   static constexpr int x_bytes = batch * PLANES * K * 4, weight_bytes = PLANES * rows * K * 4;
-  static constexpr int stage_bytes = x_bytes + weight_bytes * (COMPENSATED ? 2 : 1);
+  static constexpr int part_bytes = weight_bytes / 2;  // of W in bfloat16
+  static constexpr int stage_bytes = x_bytes + weight_bytes + (COMPENSATED ? 3 * part_bytes : 0);
   static constexpr int shared_limit = 227 * 1024, barrier_bytes = 256;
   static constexpr int fitting = (shared_limit - 1024 - barrier_bytes) / stage_bytes;
   static constexpr int stages = fitting < 8 ? fitting : 8;
   static constexpr int shared_bytes = stages * stage_bytes + 1024 + barrier_bytes;
   static constexpr int steps = K / FRESH * units;
 
-  static constexpr Swizzle swizzle = K == 32 ? Swizzle::bytes_128 : K == 16 ? Swizzle::bytes_64 : Swizzle::bytes_32;
+  // What the matrix units read: rows of W in TF32, or of its parts in bfloat16.
+  static constexpr int row_bytes = COMPENSATED ? K * 2 : K * 4;
+  static constexpr Swizzle swizzle = row_bytes == 128  ? Swizzle::bytes_128
+                                     : row_bytes == 64 ? Swizzle::bytes_64
+                                                       : Swizzle::bytes_32;
 
-  static_assert(K == 8 || K == 16 || K == 32, "a row of W in shared memory is as long as a swizzle");
-  static_assert(K % FRESH == 0 && FRESH % 8 == 0, "an instruction multiplies 8 of c, a stage holds whole sums");
+  static_assert(K == 16 || K == 32, "a row of W in shared memory is as long as a swizzle");
+  static_assert(K % FRESH == 0 && FRESH % 16 == 0, "an instruction multiplies 16 of c, a stage holds whole sums");
   static_assert(WARPGROUP_ROWS % 8 == 0 && rows <= 256, "columns come in groups of 8, a box has 256 at most");
   static_assert(units * unit_sums <= 144, "240 registers a thread, some of them for fresh sums and for X");
   static_assert(ACCESS != Access::rows || (PLANES == 1 && BLOCKS == 2 && K == 32), "16 bytes are 4 n, of two blocks");
   static_assert(ACCESS == Access::rows || PLANES * K % 32 == 0, "boxes of 128 bytes for each n");
   static_assert(ACCESS != Access::sectors || PLANES == 8, "a sector has 8 j");
   static_assert(stages >= 2, "one stage is filled while another is multiplied");
-  static_assert(buffers == 1 || steps % 2 == 0, "the sets of fresh sums alternate across stages");
+  static_assert(buffers == 1 || steps % 2 == 0, "two sets of parts of X alternate, across stages too");
 };
 
 constexpr int producer_threads = 128, consumer_threads = 256, splitter_threads = 96;
