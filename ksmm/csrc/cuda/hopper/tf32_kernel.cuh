@@ -122,8 +122,8 @@ struct Tf32Consumer {
   static constexpr int parts = Tile::fresh / 16, main = Tile::buffers - 1;
   float sums[Tile::units][Tile::unit_sums];
   float fresh[Tile::buffers][Tile::unit_sums];  // of the corrections, of the main products
-  uint32_t first[Tile::buffers][parts][4], second[parts][4], third[parts][4];  // parts of X
-  float values[2 * parts][4][Tile::pack];                                      // of 8 of c each
+  uint32_t first[Tile::buffers][parts][4], second[Tile::buffers][parts][4], third[Tile::buffers][parts][4];
+  float values[2 * parts][4][Tile::pack];  // of 8 of c each
   int warpgroup, warp, lane;
 
   __device__ void clear() {
@@ -132,7 +132,7 @@ struct Tf32Consumer {
 #pragma unroll
       for (int n = 0; n < Tile::unit_sums; ++n) sums[unit][n] = 0;
 #pragma unroll
-    for (int n = 0; n < Tile::unit_sums; ++n) fresh[main][n] = 0;
+    for (int n = 0; n < Tile::unit_sums; ++n) fresh[0][n] = fresh[main][n] = 0;
   }
 
   __device__ void split(int buffer, int index) {
@@ -142,7 +142,7 @@ struct Tf32Consumer {
       for (int element = 0; element < 4; ++element) {
         const auto& of_k = values[2 * part + element / 2];
         split_pair(of_k[element % 2][index], of_k[element % 2 + 2][index], first[buffer][part][element],
-                   second[part][element], third[part][element]);
+                   second[buffer][part][element], third[buffer][part][element]);
       }
   }
 
@@ -155,15 +155,15 @@ struct Tf32Consumer {
   __device__ void multiply_corrections(int buffer, uint64_t weight) {
     using Instruction = Products<bfloat16, Tile::warpgroup_rows>;
     constexpr int next = Tile::part_bytes / 16;
-    fence_parts(first[buffer]), fence_parts(second), fence_parts(third);
+    fence_parts(first[buffer]), fence_parts(second[buffer]), fence_parts(third[buffer]);
     begin_products();
 #pragma unroll
     for (int part = 0; part < parts; ++part) {  // 16 of c are 32 bytes, in units of 16
       const uint64_t first_weight = weight + 2 * part;
-      Instruction::from_registers(fresh[0], third[part], first_weight, part > 0);
+      Instruction::from_registers(fresh[0], third[buffer][part], first_weight, part > 0);
       Instruction::from_registers(fresh[0], first[buffer][part], first_weight + 2 * next, true);
-      Instruction::from_registers(fresh[0], second[part], first_weight + next, true);
-      Instruction::from_registers(fresh[0], second[part], first_weight, true);
+      Instruction::from_registers(fresh[0], second[buffer][part], first_weight + next, true);
+      Instruction::from_registers(fresh[0], second[buffer][part], first_weight, true);
       Instruction::from_registers(fresh[0], first[buffer][part], first_weight + next, true);
     }
     commit_products();
@@ -179,41 +179,39 @@ struct Tf32Consumer {
     commit_products();
   }
 
-  // Once a group is done, and before the next one overwrites its sums.
-  __device__ void add_up(float (&group)[Tile::unit_sums], int unit) {
+  // Once products are done, and before the next ones overwrite their sums.
+  __device__ void add_up(int unit) {
 #pragma unroll
-    for (int n = 0; n < Tile::unit_sums; ++n) fence_register(group[n]);
+    for (int set = 0; set < Tile::buffers; ++set)
+#pragma unroll
+      for (int n = 0; n < Tile::unit_sums; ++n) fence_register(fresh[set][n]);
 #pragma unroll
     for (int n = 0; n < Tile::unit_sums; ++n) {
-      sums[unit][n] += group[n];
+      sums[unit][n] += Tile::buffers == 2 ? fresh[0][n] + fresh[main][n] : fresh[0][n];
       fence_register(sums[unit][n]);
     }
   }
 
-  // With two sets of fresh sums, one group runs while another is added up.
-  __device__ void step_overlapped(int step, int unit, int unit_before, uint64_t weight) {
+  // With two sets of fresh sums they are added to each other first: that rounds less where one product dominates.
+  __device__ void step_joined(int step, int unit, int unit_before, uint64_t weight) {
     const int buffer = step % 2;
     split(buffer, unit % Tile::pack);
     wait_for_products<0>();
-    fence_parts(first[buffer ^ 1]);
+    fence_parts(first[buffer ^ 1]), fence_parts(second[buffer ^ 1]), fence_parts(third[buffer ^ 1]);
+    add_up(unit_before);
     multiply_corrections(buffer, weight);
-    add_up(fresh[1], unit_before);
-    wait_for_products<0>();
-    fence_parts(second), fence_parts(third);
     multiply_main(buffer, weight);
-    add_up(fresh[0], unit);
   }
 
-  // With one set, the other warpgroup multiplies meanwhile.
   __device__ void step_alone(int unit, int unit_before, uint64_t weight) {
     wait_for_products<0>();
     fence_parts(first[0]);
-    add_up(fresh[0], unit_before);
+    add_up(unit_before);
     split(0, unit % Tile::pack);
     multiply_corrections(0, weight);
     wait_for_products<0>();
-    fence_parts(second), fence_parts(third);
-    add_up(fresh[0], unit);
+    fence_parts(second[0]), fence_parts(third[0]);
+    add_up(unit);
     multiply_main(0, weight);
   }
 
@@ -252,7 +250,7 @@ struct Tf32Consumer {
       if constexpr (!Tile::compensated)
         step_plain(unit, here);
       else if constexpr (Tile::buffers == 2)
-        step_overlapped(step, unit, unit_before, here);
+        step_joined(step, unit, unit_before, here);
       else
         step_alone(unit, unit_before, here);
       if (step == 0 && before != nullptr && lane == 0) before->arrive();
@@ -263,7 +261,7 @@ struct Tf32Consumer {
     wait_for_products<0>();
     if constexpr (Tile::compensated) {
       fence_parts(first[main]);
-      add_up(fresh[main], Tile::units - 1);
+      add_up(Tile::units - 1);
     } else {
 #pragma unroll
       for (int unit = 0; unit < Tile::units; ++unit)
