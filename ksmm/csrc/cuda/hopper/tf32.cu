@@ -1,7 +1,7 @@
 // All configurations of the TF32 family; none unless compute capability 9.0 is compiled for.
-#include "tf32.cuh"
-
 #include <vector>
+
+#include "tf32.cuh"
 
 namespace ksmm {
 

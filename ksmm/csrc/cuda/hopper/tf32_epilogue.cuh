@@ -15,8 +15,8 @@ struct Tf32Place {  // of a warpgroup's sums
 template <class Tile>
 __device__ __noinline__ float sum_again(const Tf32Task& task, int i, int r, int j, int64_t n) {
   const float* x = task.x_data + n * task.x_strides[0] + i * task.x_strides[1] + j * task.x_strides[3];
-  const float* weight = task.weight_data + i * task.weight_strides[0] + r * task.weight_strides[1] +
-                        j * task.weight_strides[3];
+  const float* weight =
+      task.weight_data + i * task.weight_strides[0] + r * task.weight_strides[1] + j * task.weight_strides[3];
   float sum = 0;
   for (int k = 0; k < task.c; ++k) sum = fmaf(x[k * task.x_strides[2]], weight[k], sum);
   return sum;
@@ -99,8 +99,7 @@ __device__ inline void store_batch_first(const Tf32Task& task, float (&sums)[Til
       if (any_not_finite(values))
 #pragma unroll
         for (int v = 0; v < count; ++v)
-          if (v < limit)
-            values[v] = sum_again<Tile>(task, place.i, r0 + offset + v / planes, place.j0 + v % planes, n);
+          if (v < limit) values[v] = sum_again<Tile>(task, place.i, r0 + offset + v / planes, place.j0 + v % planes, n);
       if (task.bias != nullptr)
 #pragma unroll
         for (int v = 0; v < count; ++v)

@@ -59,9 +59,8 @@ struct Tf32Configuration {
 
   static cudaError_t launch(const Problem& problem, const Operands& operands, const Machine& machine, const Workspace&,
                             cudaStream_t stream) {
-    return problem.precision == Precision::compensated
-               ? launch_tile<Tile<true>>(problem, operands, machine, stream)
-               : launch_tile<Tile<false>>(problem, operands, machine, stream);
+    return problem.precision == Precision::compensated ? launch_tile<Tile<true>>(problem, operands, machine, stream)
+                                                       : launch_tile<Tile<false>>(problem, operands, machine, stream);
   }
 
   static constexpr Configuration as(const char* name) { return {name, true, takes, seconds, launch}; }

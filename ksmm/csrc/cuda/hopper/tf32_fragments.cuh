@@ -8,8 +8,8 @@ namespace ksmm::hopper {
 // Rounds to the 11 significant bits of TF32, to nearest.
 __device__ inline uint32_t rounded(float value) { return (__float_as_uint(value) + 0x1000u) & 0xffffe000u; }
 
-// Two numbers as sums of three of bfloat16 each, exactly: each takes 8 of the 24 significant bits and a sign. Infinities,
-// NaN and numbers that round up to infinity give sums that are not finite, which the epilogue does again.
+// Two numbers as sums of three of bfloat16 each, exactly: each takes 8 of the 24 significant bits and a sign.
+// Infinities, NaN and numbers that round up to infinity give sums that are not finite, which the epilogue does again.
 __device__ inline uint32_t pack_bfloat16(float low, float high) {
   uint32_t packed;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
@@ -27,24 +27,28 @@ __device__ inline void split_pair(float low, float high, uint32_t& first, uint32
 // these let 8 neighbouring lanes read from different banks.
 template <class Tile>
 __device__ inline int place_of_row(int g) {
-  if constexpr (Tile::access == Access::rows || Tile::planes == 4) return (g >> 1) | (g & 1) << 2;
-  else if constexpr (Tile::planes == 2) return (g & 3) << 1 | g >> 2;
-  else return g;
+  if constexpr (Tile::access == Access::rows || Tile::planes == 4)
+    return (g >> 1) | (g & 1) << 2;
+  else if constexpr (Tile::planes == 2)
+    return (g & 3) << 1 | g >> 2;
+  else
+    return g;
 }
 
 template <int FLOATS>
 __device__ inline void read_shared(float (&to)[FLOATS], uint32_t address) {
   if constexpr (FLOATS == 4)
     asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
-                 : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3]) : "r"(address));
+                 : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
+                 : "r"(address));
   else if constexpr (FLOATS == 2)
     asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];" : "=f"(to[0]), "=f"(to[1]) : "r"(address));
   else
     asm volatile("ld.shared.f32 %0, [%1];" : "=f"(to[0]) : "r"(address));
 }
 
-// Reads what a lane of the matrix unit has of `pack` units, for 8 of c from k0 on: for each of its 4 elements (rows g and
-// g + 8 at k = t, then at t + 4) the values of the units. `warp` counts within the warpgroup.
+// Reads what a lane of the matrix unit has of `pack` units, for 8 of c from k0 on: for each of its 4 elements (rows g
+// and g + 8 at k = t, then at t + 4) the values of the units. `warp` counts within the warpgroup.
 template <class Tile>
 __device__ inline void read_pack(float (&values)[4][Tile::pack], uint32_t x, int first_unit, int k0, int warpgroup_n,
                                  int warp, int lane) {

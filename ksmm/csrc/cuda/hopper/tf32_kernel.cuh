@@ -284,7 +284,8 @@ __device__ inline void consume(const Tf32Task& task, char* stages, Tf32Shared<Ti
     consumer.clear();
     for (int k = 0; k < task.c; k += Tile::k, ring.advance()) {
       const uint32_t x = shared_address(stages + ring.slot * Tile::stage_bytes);
-      const uint32_t rows = x + Tile::x_bytes + (Tile::compensated ? Tile::weight_bytes : 0) + r_offset * Tile::row_bytes;
+      const uint32_t rows =
+          x + Tile::x_bytes + (Tile::compensated ? Tile::weight_bytes : 0) + r_offset * Tile::row_bytes;
       const uint64_t weight = describe(rows, Tile::swizzle, 8 * Tile::row_bytes);
       shared.full[ring.slot].wait(ring.phase);
       shared.split[ring.slot].wait(ring.phase);

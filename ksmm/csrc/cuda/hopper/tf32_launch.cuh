@@ -57,8 +57,8 @@ template <class Tile>
 cudaError_t launch_tile(const Problem& problem, const Operands& operands, const Machine& machine, cudaStream_t stream) {
   Tf32Task task = task_of<Tile>(problem, operands);
   constexpr int x_swizzle = Tile::access == Access::sectors ? 32 : 128;
-  cudaError_t error = describe_tensor(&task.x, operands.x, Dtype::float32, box_of_x<Tile>(problem, operands.x_stride),
-                                      x_swizzle);
+  cudaError_t error =
+      describe_tensor(&task.x, operands.x, Dtype::float32, box_of_x<Tile>(problem, operands.x_stride), x_swizzle);
   if (error == cudaSuccess)
     error = describe_tensor(&task.weight, operands.weight, Dtype::float32,
                             box_of_weight<Tile>(problem, operands.weight_strides), Tile::k * 4);

@@ -5,8 +5,8 @@
 
 namespace ksmm::hopper {
 
-// How X is cut into boxes. rows: batch_last, 32 n by K. runs: batch_first with all j of a factor in the tile, runs of 32
-// floats of (k, j). sectors: batch_first with 8 of many j, 32 bytes for each of 4 k.
+// How X is cut into boxes. rows: batch_last, 32 n by K. runs: batch_first with all j of a factor in the tile, runs of
+// 32 floats of (k, j). sectors: batch_first with 8 of many j, 32 bytes for each of 4 k.
 enum class Access { rows, runs, sectors };
 
 // PLANES values of j; WARPGROUP_ROWS of b and BLOCKS times 64 of the batch for each of two warpgroups, which lie beside
@@ -48,6 +48,8 @@ struct Tf32Tile {
   static_assert(ACCESS != Access::rows || (PLANES == 1 && BLOCKS == 2 && K == 32), "16 bytes are 4 n, of two blocks");
   static_assert(ACCESS == Access::rows || PLANES * K % 32 == 0, "boxes of 128 bytes for each n");
   static_assert(ACCESS != Access::sectors || PLANES == 8, "a sector has 8 j");
+  static_assert(weight_bytes % 1024 == 0 && part_bytes % 512 == 0 && stage_bytes % 1024 == 0,
+                "swizzles repeat so often");
   static_assert(stages >= 2, "one stage is filled while another is multiplied");
   static_assert(buffers == 1 || steps % 2 == 0, "two sets of parts of X alternate, across stages too");
 };
