@@ -1,4 +1,5 @@
-// X from shared memory into the registers that the matrix units read, and numbers as sums of three of bfloat16.
+// What the matrix units read: X from shared memory into registers, W within shared memory, and both as sums of three of
+// bfloat16.
 #pragma once
 
 #include "tf32_tile.cuh"
@@ -76,6 +77,34 @@ __device__ inline void read_pack(float (&values)[4][Tile::pack], uint32_t x, int
       read_shared(values[element], x + (f / 32) * (Tile::batch * 128) + row * 128 + chunk * 16 + f % 4 * 4);
     }
   }
+}
+
+// The place of a 16-byte chunk in rows of ROW_BYTES swizzled over themselves.
+template <int ROW_BYTES>
+__device__ inline int swizzled(int offset) {
+  return offset ^ ((offset >> 7) & (ROW_BYTES / 16 - 1)) << 4;
+}
+
+// Rounds 4 numbers of W where they lie.
+__device__ inline void round_chunk(char* weight, int chunk) {
+  const float4 value = reinterpret_cast<float4*>(weight)[chunk];
+  reinterpret_cast<uint4*>(weight)[chunk] = {rounded(value.x), rounded(value.y), rounded(value.z), rounded(value.w)};
+}
+
+// Writes the three parts of 8 numbers of W. k and k + 4 become neighbours: so they are in the registers that hold X.
+template <class Tile>
+__device__ inline void split_chunk(char* weight, int chunk) {
+  const float4 low = *reinterpret_cast<const float4*>(weight + swizzled<Tile::k * 4>(chunk * 32));
+  const float4 high = *reinterpret_cast<const float4*>(weight + swizzled<Tile::k * 4>(chunk * 32 + 16));
+  uint4 first, second, third;
+  split_pair(low.x, high.x, first.x, second.x, third.x);
+  split_pair(low.y, high.y, first.y, second.y, third.y);
+  split_pair(low.z, high.z, first.z, second.z, third.z);
+  split_pair(low.w, high.w, first.w, second.w, third.w);
+  char* const to = weight + Tile::weight_bytes + swizzled<Tile::row_bytes>(chunk * 16);
+  *reinterpret_cast<uint4*>(to) = first;
+  *reinterpret_cast<uint4*>(to + Tile::part_bytes) = second;
+  *reinterpret_cast<uint4*>(to + 2 * Tile::part_bytes) = third;
 }
 
 }  // namespace ksmm::hopper
