@@ -46,11 +46,12 @@ struct Tf32Configuration {
   static double seconds(const Problem& problem, const Machine& machine) {
     const bool compensated = problem.precision == Precision::compensated;
     const double share = 1.0 / machine.multiprocessors;
-    const double rate = machine.matrix_rate * share * (compensated ? 0.80 / 6 : 0.65 / 2);
+    const double rate = machine.matrix_rate * share * (compensated ? (Any::buffers == 1 ? 0.88 : 0.80) / 6 : 0.9 / 2);
     const double copies = machine.cache_rate * share * (ACCESS == Access::sectors ? 0.55 : 0.75);
     const double stage_products = 2.0 * Any::batch * Any::rows * PLANES * K;
     const double stage = std::max(stage_products / rate, (Any::x_bytes + Any::weight_bytes) / copies);
-    const double store = 4.0 * Any::batch * Any::rows * PLANES / (0.72 * machine.cache_rate * share);
+    const double store =
+        4.0 * Any::batch * Any::rows * PLANES / ((PLANES == 8 ? 0.35 : 0.68) * machine.cache_rate * share);
     const double waves = std::max(1.0, tiles(problem) * share);
     const double work = waves * (static_cast<double>((problem.c + K - 1) / K) * stage + store);
     const double features = static_cast<double>(problem.a * problem.d * (problem.b + problem.c));
