@@ -1,0 +1,17 @@
+// Float32 on the matrix units of compute capability 9.0, compensated or in TF32. Host code.
+#pragma once
+
+#include "../configuration.h"
+
+namespace ksmm {
+
+Configurations tf32_configurations();
+
+namespace hopper {
+// Its parts, which are compiled apart because that takes long.
+Configurations tf32_batch_last();
+Configurations tf32_batch_first_runs();
+Configurations tf32_batch_first_sectors();
+}  // namespace hopper
+
+}  // namespace ksmm

@@ -1,0 +1,166 @@
+// The warpgroups of the TF32 family that multiply: X into parts in registers, products in groups, sums in float32.
+#pragma once
+
+#include "tf32_fragments.cuh"
+
+namespace ksmm::hopper {
+
+// What a warpgroup that multiplies keeps in registers, and its steps. A step multiplies FRESH of c of one unit, in two
+// groups of instructions: the corrections, then the main products (x0 w0), whose sum has few bits to truncate. Each
+// group starts from zero and is then added in float32.
+template <class Tile>
+struct Tf32Consumer {
+  static constexpr int parts = Tile::fresh / 16, main = Tile::buffers - 1;
+  float sums[Tile::units][Tile::unit_sums];
+  float fresh[Tile::buffers][Tile::unit_sums];  // of the corrections, of the main products
+  uint32_t first[Tile::buffers][parts][4], second[Tile::buffers][parts][4], third[Tile::buffers][parts][4];
+  float values[2 * parts][4][Tile::pack];  // of 8 of c each
+  int warpgroup, warp, lane;
+
+  __device__ void clear() {
+#pragma unroll
+    for (int unit = 0; unit < Tile::units; ++unit)
+#pragma unroll
+      for (int n = 0; n < Tile::unit_sums; ++n) sums[unit][n] = 0;
+#pragma unroll
+    for (int n = 0; n < Tile::unit_sums; ++n) fresh[0][n] = fresh[main][n] = 0;
+  }
+
+  __device__ void split(int buffer, int index) {
+#pragma unroll
+    for (int part = 0; part < parts; ++part)
+#pragma unroll
+      for (int element = 0; element < 4; ++element) {
+        const auto& of_k = values[2 * part + element / 2];
+        split_pair(of_k[element % 2][index], of_k[element % 2 + 2][index], first[buffer][part][element],
+                   second[buffer][part][element], third[buffer][part][element]);
+      }
+  }
+
+  __device__ void fence_parts(uint32_t (&of_x)[parts][4]) {
+#pragma unroll
+    for (int element = 0; element < parts * 4; ++element) fence_register(of_x[element / 4][element % 4]);
+  }
+
+  // The smallest first.
+  __device__ void multiply_corrections(int buffer, uint64_t weight) {
+    using Instruction = Products<bfloat16, Tile::warpgroup_rows>;
+    constexpr int next = Tile::part_bytes / 16;
+    fence_parts(first[buffer]), fence_parts(second[buffer]), fence_parts(third[buffer]);
+    begin_products();
+#pragma unroll
+    for (int part = 0; part < parts; ++part) {  // 16 of c are 32 bytes, in units of 16
+      const uint64_t first_weight = weight + 2 * part;
+      Instruction::from_registers(fresh[0], third[buffer][part], first_weight, part > 0);
+      Instruction::from_registers(fresh[0], first[buffer][part], first_weight + 2 * next, true);
+      Instruction::from_registers(fresh[0], second[buffer][part], first_weight + next, true);
+      Instruction::from_registers(fresh[0], second[buffer][part], first_weight, true);
+      Instruction::from_registers(fresh[0], first[buffer][part], first_weight + next, true);
+    }
+    commit_products();
+  }
+
+  __device__ void multiply_main(int buffer, uint64_t weight) {
+    fence_parts(first[buffer]);
+    begin_products();
+#pragma unroll
+    for (int part = 0; part < parts; ++part)
+      Products<bfloat16, Tile::warpgroup_rows>::from_registers(fresh[main], first[buffer][part], weight + 2 * part,
+                                                               part > 0);
+    commit_products();
+  }
+
+  // Once products are done, and before the next ones overwrite their sums.
+  __device__ void add_up(int unit) {
+#pragma unroll
+    for (int set = 0; set < Tile::buffers; ++set)
+#pragma unroll
+      for (int n = 0; n < Tile::unit_sums; ++n) fence_register(fresh[set][n]);
+#pragma unroll
+    for (int n = 0; n < Tile::unit_sums; ++n) {
+      sums[unit][n] += Tile::buffers == 2 ? fresh[0][n] + fresh[main][n] : fresh[0][n];
+      fence_register(sums[unit][n]);
+    }
+  }
+
+  // With two sets of fresh sums they are added to each other first: that rounds less where one product dominates.
+  __device__ void step_joined(int step, int unit, int unit_before, uint64_t weight) {
+    const int buffer = step % 2;
+    split(buffer, unit % Tile::pack);
+    wait_for_products<0>();
+    fence_parts(first[buffer ^ 1]), fence_parts(second[buffer ^ 1]), fence_parts(third[buffer ^ 1]);
+    add_up(unit_before);
+    multiply_corrections(buffer, weight);
+    multiply_main(buffer, weight);
+  }
+
+  __device__ void step_alone(int unit, int unit_before, uint64_t weight) {
+    wait_for_products<0>();
+    fence_parts(first[0]);
+    add_up(unit_before);
+    split(0, unit % Tile::pack);
+    multiply_corrections(0, weight);
+    wait_for_products<0>();
+    fence_parts(second[0]), fence_parts(third[0]);
+    add_up(unit);
+    multiply_main(0, weight);
+  }
+
+  // In TF32, right onto the sums.
+  __device__ void step_plain(int unit, uint64_t weight) {
+    uint32_t x[2 * parts][4];
+#pragma unroll
+    for (int element = 0; element < 8 * parts; ++element) {
+      x[element / 4][element % 4] = rounded(values[element / 4][element % 4][unit % Tile::pack]);
+      fence_register(x[element / 4][element % 4]);
+    }
+    begin_products();
+#pragma unroll
+    for (int part = 0; part < 2 * parts; ++part)
+      Products<tf32, Tile::warpgroup_rows>::from_registers(sums[unit], x[part], weight + 2 * part, true);
+    commit_products();
+    wait_for_products<0>();
+#pragma unroll
+    for (int element = 0; element < 8 * parts; ++element) fence_register(x[element / 4][element % 4]);
+  }
+
+  // Multiplies what a stage holds. The last group of the stage before is unfinished at the start: `before` is where it
+  // read from, null if there is none.
+  __device__ void stage(uint32_t x, uint64_t weight, Barrier* before) {
+    const int warpgroup_n = Tile::split_b ? 0 : warpgroup * Tile::warpgroup_batch;
+#pragma unroll
+    for (int step = 0; step < Tile::steps; ++step) {
+      const int unit = step % Tile::units, unit_before = (step + Tile::units - 1) % Tile::units;
+      const int k0 = step / Tile::units * Tile::fresh;
+      if (unit % Tile::pack == 0)
+#pragma unroll
+        for (int part = 0; part < 2 * parts; ++part)
+          read_pack<Tile>(values[part], x, unit, k0 + 8 * part, warpgroup_n, warp, lane);
+      const int plane = Tile::access == Access::rows ? 0 : unit % Tile::planes;
+      const uint64_t here = weight + plane * Tile::rows * Tile::row_bytes / 16 + k0 * (Tile::row_bytes / Tile::k) / 16;
+      if constexpr (!Tile::compensated)
+        step_plain(unit, here);
+      else if constexpr (Tile::buffers == 2)
+        step_joined(step, unit, unit_before, here);
+      else
+        step_alone(unit, unit_before, here);
+      if (step == 0 && before != nullptr && lane == 0) before->arrive();
+    }
+  }
+
+  __device__ void drain(Barrier& before) {
+    wait_for_products<0>();
+    if constexpr (Tile::compensated) {
+      fence_parts(first[main]);
+      add_up(Tile::units - 1);
+    } else {
+#pragma unroll
+      for (int unit = 0; unit < Tile::units; ++unit)
+#pragma unroll
+        for (int n = 0; n < Tile::unit_sums; ++n) fence_register(sums[unit][n]);
+    }
+    if (lane == 0) before.arrive();
+  }
+};
+
+}  // namespace ksmm::hopper

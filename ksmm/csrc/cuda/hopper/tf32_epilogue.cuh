@@ -1,0 +1,115 @@
+// Finished sums to Y, with the bias; sums that are not finite are done again as plain float32 sums.
+#pragma once
+
+#include "tf32_fragments.cuh"
+#include "tf32_task.h"
+
+namespace ksmm::hopper {
+
+struct Tf32Place {  // of a warpgroup's sums
+  int i, r0, j0;
+  int64_t n0;
+};
+
+// Splitting turns infinities into NaN, and the largest numbers into infinities: here they come out as IEEE has them.
+template <class Tile>
+__device__ __noinline__ float sum_again(const Tf32Task& task, int i, int r, int j, int64_t n) {
+  const float* x = task.x_data + n * task.x_strides[0] + i * task.x_strides[1] + j * task.x_strides[3];
+  const float* weight =
+      task.weight_data + i * task.weight_strides[0] + r * task.weight_strides[1] + j * task.weight_strides[3];
+  float sum = 0;
+  for (int k = 0; k < task.c; ++k) sum = fmaf(x[k * task.x_strides[2]], weight[k], sum);
+  return sum;
+}
+
+// Whether one of them is an infinity or NaN.
+template <int COUNT>
+__device__ inline bool any_not_finite(const float (&values)[COUNT]) {
+  float test = 0;
+#pragma unroll
+  for (int v = 0; v < COUNT; ++v) test = fmaf(values[v], 0.0f, test);
+  return test != 0;  // NaN differs from everything
+}
+
+template <class Tile>
+__device__ inline void store_batch_last(const Tf32Task& task, float (&sums)[Tile::units][Tile::unit_sums],
+                                        const Tf32Place& place, int warp, int lane) {
+  const int t = lane % 4;
+  const int64_t n = place.n0 + warp * 32 + 4 * place_of_row<Tile>(lane / 4);
+  if (n >= task.batch) return;
+  const int r0 = place.r0 + 2 * t;
+  const int64_t first_row = (static_cast<int64_t>(place.i) * task.b + r0) * task.d + place.j0;
+  const float* const bias = task.bias == nullptr ? nullptr : task.bias + first_row;
+  const int64_t stride = task.batch * task.d;
+  float* y = task.y + first_row * task.batch + n;
+#pragma unroll
+  for (int q = 0; q < Tile::unit_sums; q += 4, y += 8 * stride) {  // rows g + 8 go with rows g
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      const int offset = q * 2 + e;
+      if (r0 + offset >= task.b) return;
+      float values[4] = {sums[0][q + e], sums[0][q + e + 2], sums[1][q + e], sums[1][q + e + 2]};
+      if (any_not_finite(values))
+        for (int v = 0; v < 4; ++v) values[v] = sum_again<Tile>(task, place.i, r0 + offset, place.j0, n + v);
+      if (bias != nullptr)
+        for (int v = 0; v < 4; ++v) values[v] += bias[offset * task.d];
+      *reinterpret_cast<float4*>(y + e * stride) = make_float4(values[0], values[1], values[2], values[3]);
+    }
+  }
+}
+
+// Writes COUNT neighbours in pieces of V floats, those before `limit`.
+template <int V, int COUNT>
+__device__ inline void store_pieces(float* y, const float (&values)[COUNT], int limit) {
+#pragma unroll
+  for (int v = 0; v < COUNT; v += V) {
+    if (v >= limit) continue;
+    if constexpr (V == 4)
+      *reinterpret_cast<float4*>(y + v) = make_float4(values[v], values[v + 1], values[v + 2], values[v + 3]);
+    else if constexpr (V == 2)
+      *reinterpret_cast<float2*>(y + v) = make_float2(values[v], values[v + 1]);
+    else
+      y[v] = values[v];
+  }
+}
+
+template <class Tile>
+__device__ inline void store_batch_first(const Tf32Task& task, float (&sums)[Tile::units][Tile::unit_sums],
+                                         const Tf32Place& place, int warp, int lane) {
+  constexpr bool runs = Tile::access == Access::runs;
+  constexpr int planes = Tile::planes, rows = runs ? 2 : 1;  // in runs, two r are neighbours, too
+  constexpr int count = planes * rows, piece = count % 4 == 0 ? 4 : 2;
+  const int r0 = place.r0 + 2 * (lane % 4);
+  const int64_t first_feature = (static_cast<int64_t>(place.i) * task.b + r0) * task.d + place.j0;
+  const int64_t features = static_cast<int64_t>(task.a) * task.b * task.d;
+#pragma unroll
+  for (int part = 0; part < 2 * Tile::blocks; ++part) {  // rows g and g + 8 of each block
+    const int64_t n = place.n0 + part / 2 * 64 + part % 2 * 8 + warp * 16 + place_of_row<Tile>(lane / 4);
+    if (n >= task.batch) return;
+    float* const y = task.y + n * features + first_feature;
+#pragma unroll
+    for (int q = 0; q < Tile::unit_sums / 2; q += rows) {
+      const int offset = q / 2 * 8 + q % 2;
+      if (r0 + offset >= task.b) break;
+      const int limit = runs ? (task.b - r0 - offset) * planes : task.d - place.j0;
+      float values[count];
+#pragma unroll
+      for (int v = 0; v < count; ++v)
+        values[v] = sums[part / 2 * planes + v % planes][q / 2 * 4 + part % 2 * 2 + q % 2 + v / planes];
+      if (any_not_finite(values))
+#pragma unroll
+        for (int v = 0; v < count; ++v)
+          if (v < limit) values[v] = sum_again<Tile>(task, place.i, r0 + offset + v / planes, place.j0 + v % planes, n);
+      if (task.bias != nullptr)
+#pragma unroll
+        for (int v = 0; v < count; ++v)
+          if (v < limit) values[v] += task.bias[first_feature + offset * task.d + v];
+      if (task.whole_vectors)
+        store_pieces<piece>(y + offset * task.d, values, limit);
+      else
+        store_pieces<1>(y + offset * task.d, values, limit);
+    }
+  }
+}
+
+}  // namespace ksmm::hopper

@@ -1,0 +1,110 @@
+// What the matrix units read: X from shared memory into registers, W within shared memory, and both as sums of three of
+// bfloat16.
+#pragma once
+
+#include "tf32_tile.cuh"
+
+namespace ksmm::hopper {
+
+// Rounds to the 11 significant bits of TF32, to nearest.
+__device__ inline uint32_t rounded(float value) { return (__float_as_uint(value) + 0x1000u) & 0xffffe000u; }
+
+// Two numbers as sums of three of bfloat16 each, exactly: each takes 8 of the 24 significant bits and a sign.
+// Infinities, NaN and numbers that round up to infinity give sums that are not finite, which the epilogue does again.
+__device__ inline uint32_t pack_bfloat16(float low, float high) {
+  uint32_t packed;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+  return packed;
+}
+__device__ inline void split_pair(float low, float high, uint32_t& first, uint32_t& second, uint32_t& third) {
+  first = pack_bfloat16(low, high);
+  low -= __uint_as_float(first << 16), high -= __uint_as_float(first & 0xffff0000u);
+  second = pack_bfloat16(low, high);
+  low -= __uint_as_float(second << 16), high -= __uint_as_float(second & 0xffff0000u);
+  third = pack_bfloat16(low, high);
+}
+
+// Which of 8 consecutive n a lane's row g is: any order will do as long as X is read and Y written in the same one, and
+// these let 8 neighbouring lanes read from different banks.
+template <class Tile>
+__device__ inline int place_of_row(int g) {
+  if constexpr (Tile::access == Access::rows || Tile::planes == 4)
+    return (g >> 1) | (g & 1) << 2;
+  else if constexpr (Tile::planes == 2)
+    return (g & 3) << 1 | g >> 2;
+  else
+    return g;
+}
+
+template <int FLOATS>
+__device__ inline void read_shared(float (&to)[FLOATS], uint32_t address) {
+  if constexpr (FLOATS == 4)
+    asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
+                 : "=f"(to[0]), "=f"(to[1]), "=f"(to[2]), "=f"(to[3])
+                 : "r"(address));
+  else if constexpr (FLOATS == 2)
+    asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];" : "=f"(to[0]), "=f"(to[1]) : "r"(address));
+  else
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(to[0]) : "r"(address));
+}
+
+// Reads what a lane of the matrix unit has of `pack` units, for 8 of c from k0 on: for each of its 4 elements (rows g
+// and g + 8 at k = t, then at t + 4) the values of the units. `warp` counts within the warpgroup.
+template <class Tile>
+__device__ inline void read_pack(float (&values)[4][Tile::pack], uint32_t x, int first_unit, int k0, int warpgroup_n,
+                                 int warp, int lane) {
+  const int g = lane / 4, t = lane % 4;
+  if constexpr (Tile::access == Access::rows) {
+    const uint32_t box = x + (warpgroup_n / 32 + warp) * (Tile::k * 128);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int k = k0 + t + 4 * half;
+      float read[4];  // n: row g of block 0, row g + 8 of it, the same of block 1
+      read_shared(read, box + k * 128 + ((place_of_row<Tile>(g) ^ (k & 7)) << 4));
+      values[2 * half][0] = read[0], values[2 * half + 1][0] = read[1];
+      values[2 * half][1] = read[2], values[2 * half + 1][1] = read[3];
+    }
+  } else {
+    const int block = first_unit / Tile::planes, plane = first_unit % Tile::planes;
+    constexpr int mask = Tile::access == Access::runs ? 7 : 1;
+    const int place = place_of_row<Tile>(g);
+    const int n = warpgroup_n + block * 64 + warp * 16 + place;
+#pragma unroll
+    for (int element = 0; element < 4; ++element) {
+      const int f = (k0 + t + 4 * (element / 2)) * Tile::planes + plane;
+      const int row = n + 8 * (element % 2);
+      const uint32_t chunk = ((f % 32) / 4) ^ (place & mask);
+      read_shared(values[element], x + (f / 32) * (Tile::batch * 128) + row * 128 + chunk * 16 + f % 4 * 4);
+    }
+  }
+}
+
+// The place of a 16-byte chunk in rows of ROW_BYTES swizzled over themselves.
+template <int ROW_BYTES>
+__device__ inline int swizzled(int offset) {
+  return offset ^ ((offset >> 7) & (ROW_BYTES / 16 - 1)) << 4;
+}
+
+// Rounds 4 numbers of W where they lie.
+__device__ inline void round_chunk(char* weight, int chunk) {
+  const float4 value = reinterpret_cast<float4*>(weight)[chunk];
+  reinterpret_cast<uint4*>(weight)[chunk] = {rounded(value.x), rounded(value.y), rounded(value.z), rounded(value.w)};
+}
+
+// Writes the three parts of 8 numbers of W. k and k + 4 become neighbours: so they are in the registers that hold X.
+template <class Tile>
+__device__ inline void split_chunk(char* weight, int chunk) {
+  const float4 low = *reinterpret_cast<const float4*>(weight + swizzled<Tile::k * 4>(chunk * 32));
+  const float4 high = *reinterpret_cast<const float4*>(weight + swizzled<Tile::k * 4>(chunk * 32 + 16));
+  uint4 first, second, third;
+  split_pair(low.x, high.x, first.x, second.x, third.x);
+  split_pair(low.y, high.y, first.y, second.y, third.y);
+  split_pair(low.z, high.z, first.z, second.z, third.z);
+  split_pair(low.w, high.w, first.w, second.w, third.w);
+  char* const to = weight + Tile::weight_bytes + swizzled<Tile::row_bytes>(chunk * 16);
+  *reinterpret_cast<uint4*>(to) = first;
+  *reinterpret_cast<uint4*>(to + Tile::part_bytes) = second;
+  *reinterpret_cast<uint4*>(to + 2 * Tile::part_bytes) = third;
+}
+
+}  // namespace ksmm::hopper

@@ -1,0 +1,150 @@
+// Float32 products on the matrix units of compute capability 9.0: rounded to TF32, or compensated, with each number as
+// the exact sum of three of bfloat16, which take half the time of TF32:
+//
+//   x w = (x0 + x1 + x2) (w0 + w1 + w2) = x0 w0 + (x0 w1 + x1 w0) + (x1 w1 + x0 w2 + x2 w0) + less than 2^-25 of it
+//
+// Two of TF32 and three products would take as long, but have 23 bits, one fewer than float32: sums that one product
+// dominates then have twice the error of strict float32.
+//
+// Persistent blocks of three warpgroups: one whose first thread copies boxes of X and W to a ring of stages and whose
+// other warps split W there, and two that multiply. Those read X into registers, where it is split, in whatever layout
+// it has: neither layout needs a transposition. The matrix units truncate what they add up, so they add up FRESH of c
+// only, and the main products apart from the corrections; float32 additions do the rest.
+#pragma once
+
+#include "copy.cuh"
+#include "tf32_consumer.cuh"
+#include "tf32_epilogue.cuh"
+
+namespace ksmm::hopper {
+
+template <class Tile>
+struct Tf32Shared {
+  Barrier full[Tile::stages], split[Tile::stages], empty[Tile::stages];
+};
+
+struct Tf32Position {
+  int i, plane_tile, batch_tile, row_tile;
+};
+
+// Neighbouring tiles differ in r, so that blocks that run together read the same X.
+__device__ inline Tf32Position position_of(const Tf32Task& task, int tile) {
+  Tf32Position at;
+  at.row_tile = tile % task.row_tiles, tile /= task.row_tiles;
+  at.batch_tile = tile % task.batch_tiles, tile /= task.batch_tiles;
+  at.plane_tile = tile % task.plane_tiles, at.i = tile / task.plane_tiles;
+  return at;
+}
+
+template <class Tile>
+__device__ inline void copy_stage(const Tf32Task& task, const Tf32Position& at, int k, char* stage, Barrier& full) {
+  const int n = at.batch_tile * Tile::batch, j = at.plane_tile * Tile::planes;
+  if constexpr (Tile::access == Access::rows) {
+    for (int box = 0; box < Tile::batch / 32; ++box)
+      load(stage + box * (Tile::k * 128), task.x, full, Keep::normal, n + box * 32, j, k, at.i);
+  } else {
+    for (int box = 0; box < Tile::planes * Tile::k / 32; ++box) {
+      char* const to = stage + box * (Tile::batch * 128);
+      if constexpr (Tile::access == Access::runs)
+        load(to, task.x, full, Keep::normal, k * Tile::planes + box * 32, at.i, n);
+      else
+        load(to, task.x, full, Keep::normal, j, k + box * 4, at.i, n);
+    }
+  }
+  load(stage + Tile::x_bytes, task.weight, full, Keep::last_out, k, at.row_tile * Tile::rows, j, at.i);
+}
+
+template <class Tile>
+__device__ inline void produce(const Tf32Task& task, char* stages, Tf32Shared<Tile>& shared) {
+  Ring<Tile::stages> ring;
+  for (int tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
+    const Tf32Position at = position_of(task, tile);
+    for (int k = 0; k < task.c; k += Tile::k, ring.advance()) {
+      shared.empty[ring.slot].wait(ring.phase ^ 1);
+      shared.full[ring.slot].arrive_expecting(Tile::x_bytes + Tile::weight_bytes);
+      copy_stage<Tile>(task, at, k, stages + ring.slot * Tile::stage_bytes, shared.full[ring.slot]);
+    }
+  }
+}
+
+template <class Tile>
+__device__ inline void split_weight(const Tf32Task& task, char* stages, Tf32Shared<Tile>& shared, int thread) {
+  Ring<Tile::stages> ring;
+  constexpr int chunks = Tile::weight_bytes / (Tile::compensated ? 32 : 16);
+  for (int tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
+    for (int k = 0; k < task.c; k += Tile::k, ring.advance()) {
+      char* const weight = stages + ring.slot * Tile::stage_bytes + Tile::x_bytes;
+      shared.full[ring.slot].wait(ring.phase);
+      for (int chunk = thread; chunk < chunks; chunk += splitter_threads) {
+        if constexpr (Tile::compensated)
+          split_chunk<Tile>(weight, chunk);
+        else
+          round_chunk(weight, chunk);
+      }
+      fence_for_engines();
+      shared.split[ring.slot].arrive();
+    }
+  }
+}
+
+template <class Tile>
+__device__ inline void consume(const Tf32Task& task, char* stages, Tf32Shared<Tile>& shared, int thread) {
+  Tf32Consumer<Tile> consumer;
+  consumer.warpgroup = thread / 128, consumer.warp = thread / 32 % 4, consumer.lane = thread % 32;
+  const int r_offset = Tile::split_b ? consumer.warpgroup * Tile::warpgroup_rows : 0;
+  Ring<Tile::stages> ring;
+  for (int tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
+    const Tf32Position at = position_of(task, tile);
+    Barrier* before = nullptr;
+    consumer.clear();
+    for (int k = 0; k < task.c; k += Tile::k, ring.advance()) {
+      const uint32_t x = shared_address(stages + ring.slot * Tile::stage_bytes);
+      const uint32_t rows =
+          x + Tile::x_bytes + (Tile::compensated ? Tile::weight_bytes : 0) + r_offset * Tile::row_bytes;
+      const uint64_t weight = describe(rows, Tile::swizzle, 8 * Tile::row_bytes);
+      shared.full[ring.slot].wait(ring.phase);
+      shared.split[ring.slot].wait(ring.phase);
+      consumer.stage(x, weight, before);
+      before = &shared.empty[ring.slot];
+    }
+    consumer.drain(*before);
+    const Tf32Place place = {at.i, at.row_tile * Tile::rows + r_offset, at.plane_tile * Tile::planes,
+                             static_cast<int64_t>(at.batch_tile) * Tile::batch +
+                                 (Tile::split_b ? 0 : consumer.warpgroup * Tile::warpgroup_batch)};
+    if constexpr (Tile::access == Access::rows)
+      store_batch_last<Tile>(task, consumer.sums, place, consumer.warp, consumer.lane);
+    else
+      store_batch_first<Tile>(task, consumer.sums, place, consumer.warp, consumer.lane);
+  }
+}
+
+template <class Tile>
+__global__ void __launch_bounds__(tf32_threads, 1) multiply_tf32(const __grid_constant__ Tf32Task task) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  extern __shared__ char memory[];
+  char* const stages = memory + (1024 - shared_address(memory) % 1024) % 1024;
+  auto& shared = *reinterpret_cast<Tf32Shared<Tile>*>(stages + Tile::stages * Tile::stage_bytes);
+  const int thread = threadIdx.x;
+  if (thread == 0) {
+    for (int slot = 0; slot < Tile::stages; ++slot) {
+      shared.full[slot].init(1);
+      shared.split[slot].init(splitter_threads);
+      shared.empty[slot].init(consumer_threads / 32);
+    }
+    publish_barriers();
+    prefetch_map(task.x);
+    prefetch_map(task.weight);
+  }
+  __syncthreads();
+  if (thread < producer_threads) {
+    shrink_registers<40>();
+    if (thread == 0) produce<Tile>(task, stages, shared);
+    if (thread >= 32) split_weight<Tile>(task, stages, shared, thread - 32);
+  } else {
+    grow_registers<232>();
+    consume<Tile>(task, stages, shared, thread - producer_threads);
+  }
+#endif
+}
+
+}  // namespace ksmm::hopper

@@ -1,0 +1,77 @@
+// From a problem and its operands to a launch of a kernel of the TF32 family. Host code.
+#pragma once
+
+#include <tuple>
+
+#include "../configuration.h"
+#include "tensor_map.h"
+#include "tf32_kernel.cuh"
+
+namespace ksmm::hopper {
+
+// X as the copy engine sees it: the fastest dimension first.
+template <class Tile>
+TensorBox box_of_x(const Problem& problem, int64_t x_stride) {
+  const auto& [a, b, c, d] = std::tie(problem.a, problem.b, problem.c, problem.d);
+  constexpr int batch = Tile::batch;
+  if constexpr (Tile::access == Access::rows)
+    return {4, {problem.batch, d, c, a}, {1, x_stride, d * x_stride, c * d * x_stride}, {32, 1, Tile::k, 1}};
+  else if constexpr (Tile::access == Access::runs)
+    return {3, {c * d, a, problem.batch}, {1, c * d, x_stride}, {32, 1, batch}};
+  else
+    return {4, {d, c, a, problem.batch}, {1, d, c * d, x_stride}, {8, 4, 1, batch}};
+}
+
+template <class Tile>
+TensorBox box_of_weight(const Problem& problem, const int64_t (&strides)[4]) {
+  return {4,
+          {problem.c, problem.b, problem.d, problem.a},
+          {1, strides[1], strides[3], strides[0]},
+          {Tile::k, Tile::rows, Tile::planes, 1}};
+}
+
+template <class Tile>
+Tf32Task task_of(const Problem& problem, const Operands& operands) {
+  const auto tiles = [](int64_t size, int64_t tile) { return static_cast<int>((size + tile - 1) / tile); };
+  const auto& [a, b, c, d] = std::tie(problem.a, problem.b, problem.c, problem.d);
+  Tf32Task task = {};
+  task.x_data = static_cast<const float*>(operands.x), task.weight_data = static_cast<const float*>(operands.weight);
+  task.bias = static_cast<const float*>(operands.bias), task.y = static_cast<float*>(operands.y);
+  const int64_t outer = operands.x_stride;
+  const bool last = problem.layout == Layout::batch_last;
+  const int64_t x_strides[4] = {last ? 1 : outer, c * d * (last ? outer : 1), d * (last ? outer : 1), last ? outer : 1};
+  const int64_t* const weight = operands.weight_strides;
+  const int64_t weight_strides[4] = {weight[0], weight[1], weight[2], weight[3]};
+  for (int n = 0; n < 4; ++n) task.x_strides[n] = x_strides[n], task.weight_strides[n] = weight_strides[n];
+  task.batch = problem.batch;
+  task.a = static_cast<int>(a), task.b = static_cast<int>(b), task.c = static_cast<int>(c);
+  task.d = static_cast<int>(d);
+  task.row_tiles = tiles(b, Tile::rows), task.batch_tiles = tiles(problem.batch, Tile::batch);
+  task.plane_tiles = tiles(d, Tile::planes);
+  task.tiles = task.row_tiles * task.batch_tiles * task.plane_tiles * task.a;
+  task.whole_vectors = b % 2 == 0 || Tile::access == Access::sectors;
+  return task;
+}
+
+template <class Tile>
+cudaError_t launch_tile(const Problem& problem, const Operands& operands, const Machine& machine, cudaStream_t stream) {
+  Tf32Task task = task_of<Tile>(problem, operands);
+  constexpr int x_swizzle = Tile::access == Access::sectors ? 32 : 128;
+  cudaError_t error =
+      describe_tensor(&task.x, operands.x, Dtype::float32, box_of_x<Tile>(problem, operands.x_stride), x_swizzle);
+  if (error == cudaSuccess)
+    error = describe_tensor(&task.weight, operands.weight, Dtype::float32,
+                            box_of_weight<Tile>(problem, operands.weight_strides), Tile::k * 4);
+  if (error == cudaSuccess)
+    error = cudaFuncSetAttribute(multiply_tf32<Tile>, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::shared_bytes);
+  if (error == cudaSuccess) {
+    void* arguments[] = {&task};
+    const int blocks = task.tiles < machine.multiprocessors ? task.tiles : machine.multiprocessors;
+    error = cudaLaunchKernel(reinterpret_cast<const void*>(multiply_tf32<Tile>), dim3(static_cast<unsigned>(blocks)),
+                             dim3(tf32_threads), arguments, Tile::shared_bytes, stream);
+  }
+  if (error != cudaSuccess) cudaGetLastError();
+  return error;
+}
+
+}  // namespace ksmm::hopper

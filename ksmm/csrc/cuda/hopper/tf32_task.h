@@ -1,0 +1,25 @@
+// What a kernel of the TF32 family is told about one multiplication.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+namespace ksmm::hopper {
+
+struct Tf32Task {
+  CUtensorMap x, weight;
+  // The same operands as plain numbers, for the sums that are done again one by one.
+  const float* x_data;
+  const float* weight_data;
+  int64_t x_strides[4];       // of n, i, k, j
+  int64_t weight_strides[4];  // of i, r, k, j
+  const float* bias;          // may be null
+  float* y;
+  int64_t batch;
+  int a, b, c, d;
+  int row_tiles, batch_tiles, plane_tiles, tiles;  // along b, batch and d, and in all
+  bool whole_vectors;                              // pieces of 16 bytes (8 where a tile has them) of Y are aligned
+};
+
+}  // namespace ksmm::hopper

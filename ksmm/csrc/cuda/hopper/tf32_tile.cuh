@@ -1,0 +1,60 @@
+// The tile of a kernel of the TF32 family: what one block computes at a time, and what of it lies in shared memory.
+#pragma once
+
+#include "products.cuh"
+
+namespace ksmm::hopper {
+
+// How X is cut into boxes. rows: batch_last, 32 n by K. runs: batch_first with all j of a factor in the tile, runs of
+// 32 floats of (k, j). sectors: batch_first with 8 of many j, 32 bytes for each of 4 k.
+enum class Access { rows, runs, sectors };
+
+// PLANES values of j; WARPGROUP_ROWS of b and BLOCKS times 64 of the batch for each of two warpgroups, which lie beside
+// each other along b (SPLIT_B) or along the batch; K of c at a time, FRESH of them summed before they join the others.
+template <Access ACCESS, int PLANES, int BLOCKS, int WARPGROUP_ROWS, bool SPLIT_B, int K, int FRESH, bool COMPENSATED>
+struct Tf32Tile {
+  static constexpr Access access = ACCESS;
+  static constexpr int planes = PLANES, blocks = BLOCKS, warpgroup_rows = WARPGROUP_ROWS, k = K, fresh = FRESH;
+  static constexpr bool split_b = SPLIT_B, compensated = COMPENSATED;
+  static constexpr int rows = WARPGROUP_ROWS * (SPLIT_B ? 2 : 1);
+  static constexpr int warpgroup_batch = 64 * BLOCKS;
+  static constexpr int batch = warpgroup_batch * (SPLIT_B ? 1 : 2);
+  static constexpr int units = PLANES * BLOCKS;  // matrices of 64 x WARPGROUP_ROWS sums in a warpgroup
+  static constexpr int unit_sums = WARPGROUP_ROWS / 2;
+  // Two sets of fresh sums, so that one is added up while the other is multiplied, where registers allow.
+  static constexpr int buffers = COMPENSATED && units * unit_sums + 2 * unit_sums <= 176 ? 2 : 1;
+  // How many units one load of X from shared memory serves.
+  static constexpr int pack = ACCESS == Access::rows ? BLOCKS : PLANES % 4 == 0 ? 4 : PLANES % 2 == 0 ? 2 : 1;
+
+  static constexpr int x_bytes = batch * PLANES * K * 4, weight_bytes = PLANES * rows * K * 4;
+  static constexpr int part_bytes = weight_bytes / 2;  // of W in bfloat16
+  static constexpr int stage_bytes = x_bytes + weight_bytes + (COMPENSATED ? 3 * part_bytes : 0);
+  static constexpr int shared_limit = 227 * 1024, barrier_bytes = 256;
+  static constexpr int fitting = (shared_limit - 1024 - barrier_bytes) / stage_bytes;
+  static constexpr int stages = fitting < 8 ? fitting : 8;
+  static constexpr int shared_bytes = stages * stage_bytes + 1024 + barrier_bytes;
+  static constexpr int steps = K / FRESH * units;
+
+  // What the matrix units read: rows of W in TF32, or of its parts in bfloat16.
+  static constexpr int row_bytes = COMPENSATED ? K * 2 : K * 4;
+  static constexpr Swizzle swizzle = row_bytes == 128  ? Swizzle::bytes_128
+                                     : row_bytes == 64 ? Swizzle::bytes_64
+                                                       : Swizzle::bytes_32;
+
+  static_assert(K == 16 || K == 32, "a row of W in shared memory is as long as a swizzle");
+  static_assert(K % FRESH == 0 && FRESH % 16 == 0, "an instruction multiplies 16 of c, a stage holds whole sums");
+  static_assert(WARPGROUP_ROWS % 8 == 0 && rows <= 256, "columns come in groups of 8, a box has 256 at most");
+  static_assert(units * unit_sums <= 144, "240 registers a thread, some of them for fresh sums and for X");
+  static_assert(ACCESS != Access::rows || (PLANES == 1 && BLOCKS == 2 && K == 32), "16 bytes are 4 n, of two blocks");
+  static_assert(ACCESS == Access::rows || PLANES * K % 32 == 0, "boxes of 128 bytes for each n");
+  static_assert(ACCESS != Access::sectors || PLANES == 8, "a sector has 8 j");
+  static_assert(weight_bytes % 1024 == 0 && part_bytes % 512 == 0 && stage_bytes % 1024 == 0,
+                "swizzles repeat so often");
+  static_assert(stages >= 2, "one stage is filled while another is multiplied");
+  static_assert(buffers == 1 || steps % 2 == 0, "two sets of parts of X alternate, across stages too");
+};
+
+constexpr int producer_threads = 128, consumer_threads = 256, splitter_threads = 96;
+constexpr int tf32_threads = producer_threads + consumer_threads;
+
+}  // namespace ksmm::hopper
