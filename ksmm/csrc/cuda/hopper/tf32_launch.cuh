@@ -50,6 +50,8 @@ Tf32Task task_of(const Problem& problem, const Operands& operands) {
   task.plane_tiles = tiles(d, Tile::planes);
   task.tiles = task.row_tiles * task.batch_tiles * task.plane_tiles * task.a;
   task.whole_vectors = b % 2 == 0 || Tile::access == Access::sectors;
+  task.whole_sectors = task.whole_vectors && d % 8 == 0;
+  if (Tile::access == Access::runs) task.whole_sectors = task.whole_vectors;
   return task;
 }
 

@@ -20,6 +20,7 @@ struct Tf32Task {
   int a, b, c, d;
   int row_tiles, batch_tiles, plane_tiles, tiles;  // along b, batch and d, and in all
   bool whole_vectors;                              // pieces of 16 bytes (8 where a tile has them) of Y are aligned
+  bool whole_sectors;                              // so are pieces of 32, and none is cut off
 };
 
 }  // namespace ksmm::hopper
