@@ -64,9 +64,9 @@ class Kernel(Implementation):
         shape, device = tuple(packed.data.shape), x.device
         batch_size = x.shape[0] if packed.layout == "batch_first" else x.shape[1]
         configuration = -1
-        for first, last, number in remembered_numbers(
-            self.name, shape, x.dtype, packed.layout, device.type, device.index
-        ):
+        # a compiler's symbolic sizes are no pattern that somebody measured
+        known = remembered_numbers if all(isinstance(size, int) for size in shape) else lambda *_: ()
+        for first, last, number in known(self.name, shape, x.dtype, packed.layout, device.type, device.index):
             if first <= batch_size <= last:
                 configuration = number
         return torch.ops.ksmm.ks_matmul(x, packed.data, packed.layout, bias, self.precision, configuration)

@@ -26,18 +26,27 @@ double operations_of(const Problem& problem) {
 
 constexpr double launch_seconds = 3e-6;
 
-// The factors are the medians of the published run of measurements/nvidia-h200: 1.2 to 1.5 of the strict roofline ...
+// How much longer a small problem takes than its operations say, since it has fewer tiles than there are
+// multiprocessors.
+double idle(const Problem& problem, const Machine& machine) {
+  const double planes = problem.layout == Layout::batch_first ? (problem.d + 15) / 16 : problem.d;
+  const double tiles = problem.a * planes * ((problem.b + 63) / 64) * ((problem.batch + 63) / 64);
+  return std::max(1.0, machine.multiprocessors / tiles);
+}
+
+// The factors are the medians of runs on an H200: 1.2 to 1.5 of the strict roofline ...
 double float32_seconds(const Problem& problem, const Machine& machine) {
   const double factor = problem.layout == Layout::batch_first ? 1.5 : 1.25;
-  const double arithmetic = operations_of(problem) / machine.float_rate;
+  const double arithmetic = idle(problem, machine) * operations_of(problem) / machine.float_rate;
   return launch_seconds + factor * std::max(bytes_of(problem) / machine.memory_rate, arithmetic);
 }
 
-// ... and for 16 bits 2.8 to 5.6 of the roofline, or about 0.3 of the matrix units' rate.
+// ... and for 16 bits 1.6 to 2.8 of the time for X and Y, or 0.3 to 0.09 of the matrix units' rate.
 double seconds_of_16_bits(const Problem& problem, const Machine& machine) {
-  const double factor = problem.layout == Layout::batch_first ? 3 : 1.6;
-  const double rate = machine.matrix_rate * (problem.layout == Layout::batch_first && problem.d > 1 ? 0.16 : 0.3);
-  return launch_seconds + std::max(factor * bytes_of(problem) / machine.memory_rate, operations_of(problem) / rate);
+  const bool planes = problem.layout == Layout::batch_first && problem.d > 1;
+  const double arithmetic = operations_of(problem) / (machine.matrix_rate * (planes ? 0.09 : 0.3));
+  const double memory = (planes ? 2.8 : 1.6) * bytes_of(problem) / machine.memory_rate;
+  return launch_seconds + std::max(memory, idle(problem, machine) * arithmetic);
 }
 
 cudaError_t launch_float32(const Problem& problem, const Operands& operands, const Machine&, const Workspace&,

@@ -1,8 +1,7 @@
 // 16-bit types in batch_first with d > 1 in three passes.
-#include "three_passes.h"
-
 #include "../transpose.cuh"
 #include "gemm.h"
+#include "three_passes.h"
 
 namespace ksmm::hopper {
 
