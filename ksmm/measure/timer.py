@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy
 import torch
-from torch.utils.benchmark import Timer
 
 from ksmm.measure.protocol import Protocol
 
@@ -109,6 +108,9 @@ def time_product(run: Run, protocol: Protocol, device_type: str, estimate_s: flo
         device_type: "cpu" or "cuda".
         estimate_s: seconds that one product is expected to take.
     """
+    # Importing it asks CUDA for its devices, which a job must not do before it has locked one of them.
+    from torch.utils.benchmark import Timer
+
     runs = _affordable_runs(protocol, estimate_s)
     timer = Timer(
         stmt="run()",

@@ -62,7 +62,7 @@ __device__ void read_tile(uint16_t* shared, const TransposeTask& task, const Til
   const bool whole = task.tiles_across == 1;  // rows follow each other without a gap
   const uint16_t* source = task.of.source + (tile.matrix * task.of.rows + tile.p) * wide + tile.q;
   const uint32_t width = task.tile_columns.value, rows = tile.matrices * tile.rows;
-  Unit<U> read[units];
+  Unit<U> read[units] = {};
 #pragma unroll
   for (int n = 0; n < units; ++n) {
     const uint32_t element = U * (n * threads + threadIdx.x), p = task.tile_columns(element), q = element - p * width;
