@@ -17,6 +17,9 @@ pytestmark = pytest.mark.cuda
 PATTERNS = [(2, 64, 64, 4), (1, 192, 48, 2), (1, 96, 96, 8), (2, 48, 192, 1), (1, 64, 256, 16), (1, 128, 1024, 2)]
 
 every_pattern = pytest.mark.parametrize("entries", PATTERNS, ids=str)
+not_yet = pytest.mark.xfail(
+    reason="where one product dominates each sum, strict rounds once and the matrix units truncate: 1.1 to 1.3 times"
+)
 every_layout = pytest.mark.parametrize("layout", LAYOUTS)
 
 
@@ -54,7 +57,7 @@ def by_matrix_units(operator, x: torch.Tensor, weight: torch.Tensor, layout: str
 
 @every_pattern
 @every_layout
-@pytest.mark.parametrize("kind", ("well scaled", "badly scaled", "cancelling"))
+@pytest.mark.parametrize("kind", ("well scaled", pytest.param("badly scaled", marks=not_yet), "cancelling"))
 def test_default_is_as_exact_as_strict(operator, layout: str, entries: tuple[int, ...], kind: str) -> None:
     pattern = Pattern(*entries)
     x, weight = inputs(Problem(pattern, 512, torch.float32, layout, "cuda"))
@@ -65,10 +68,8 @@ def test_default_is_as_exact_as_strict(operator, layout: str, entries: tuple[int
         weight = torch.cat([half, half], 2).contiguous()
         x = cancelling(x, pattern, layout)
     strict = error(operator(x, weight, layout, None, "strict"), x, weight, layout)
-    # Where one product dominates each sum, strict rounds once and the matrix units truncate: up to 1.3 times as much.
-    allowed = strict * (1.4 if kind == "badly scaled" else 1)
     found = {name: error(y, x, weight, layout) for name, y in by_matrix_units(operator, x, weight, layout).items()}
-    assert max(found.values()) <= allowed, f"strict {strict}, {found}"
+    assert max(found.values()) <= strict, f"strict {strict}, {found}"
 
 
 @every_pattern
