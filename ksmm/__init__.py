@@ -10,11 +10,13 @@ from ksmm.catalogue import (
     square_dyadic,
 )
 from ksmm.functional import ks_matmul
+from ksmm.heuristic import default_chain
 from ksmm.implementations import implementations
 from ksmm.linear import KSLinear
 from ksmm.pattern_lists import benchmark_patterns, energy_patterns
 from ksmm.patterns import Chain, Pattern
 from ksmm.problem import DTYPES, LAYOUTS, Problem
+from ksmm.replace import replace_linear
 from ksmm.version import __version__
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "__version__",
     "benchmark_patterns",
     "block_butterfly",
+    "default_chain",
     "deformable_butterfly",
     "dense",
     "energy_patterns",
@@ -35,5 +38,6 @@ __all__ = [
     "ks_matmul",
     "low_rank",
     "monarch",
+    "replace_linear",
     "square_dyadic",
 ]
