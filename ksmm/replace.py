@@ -75,7 +75,7 @@ def replace_linear(
     if refused:
         lines = "\n".join(f"  {name}: {reason}" for name, reason in refused.items())
         raise ValueError(f"these layers cannot be replaced; leave them out with exclude=, or mend them:\n{lines}")
-    before = _parameters(model), _operations(model)
+    before = count_parameters(model), linear_operations(model)
     layers = {name: _like(chosen[name], chain, implementation) for name, chain in chains.items()}
     for name, layer in layers.items():
         parent, _, own_name = name.rpartition(".")
@@ -84,7 +84,7 @@ def replace_linear(
         Replaced(name, *linear_sizes(new), new.chain, new.bias is not None) for name, new in layers.items()
     )
     left = tuple(name for name in chosen if name not in chains)
-    return ReplacementReport(replaced, left, *before, _parameters(model), _operations(model))
+    return ReplacementReport(replaced, left, *before, count_parameters(model), linear_operations(model))
 
 
 def is_linear(module: nn.Module) -> bool:
@@ -185,11 +185,12 @@ def _like(old: nn.Module, chain: Chain, implementation: str) -> KSLinear:
     return new.train(old.training)
 
 
-def _parameters(model: nn.Module) -> int:
+def count_parameters(model: nn.Module) -> int:
+    """Parameters of a model; shared ones count once."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def _operations(model: nn.Module) -> int:
+def linear_operations(model: nn.Module) -> int:
     """Floating-point operations of every linear layer on one row of its input, 2 a weight; biases are not counted."""
     total = 0
     for module in model.modules():

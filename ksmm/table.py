@@ -87,7 +87,7 @@ def aggregate(record_paths: Iterable[Path], ceilings_path: Path | None, rejected
         try:
             record = read_record(path)
         except RecordError as error:
-            _set_aside(path, rejected, str(error))
+            set_aside(path, rejected, str(error))
             continue
         for row in _rows(record, ceilings):
             _keep_latest(rows, row)
@@ -135,7 +135,7 @@ def _keep_latest(rows: dict[tuple, dict[str, Any]], row: dict[str, Any]) -> None
         rows[key] = row
 
 
-def _set_aside(path: Path, rejected: Path, reason: str) -> None:
+def set_aside(path: Path, rejected: Path, reason: str) -> None:
     rejected.mkdir(parents=True, exist_ok=True)
     content_hash = hashlib.sha256(path.read_bytes()).hexdigest()[:8]
     target = rejected / f"{path.stem}-{content_hash}{path.suffix}"  # an earlier reject of that name stays
@@ -153,10 +153,10 @@ def _frame(rows: list[dict[str, Any]]) -> pandas.DataFrame:
     import pandas  # needed for tables, not to import ksmm
 
     columns = {name: [row[name] for row in rows] for name in COLUMNS}
-    return pandas.DataFrame({name: _typed(pandas.Series(values), COLUMNS[name]) for name, values in columns.items()})
+    return pandas.DataFrame({name: typed(pandas.Series(values), COLUMNS[name]) for name, values in columns.items()})
 
 
-def _typed(values: pandas.Series, kind: str) -> pandas.Series:
+def typed(values: pandas.Series, kind: str) -> pandas.Series:
     """Text has "" where there is none, numbers NaN; integers are never missing."""
     if kind == "text":
         return values.astype("object").fillna("").astype(str)
@@ -193,7 +193,7 @@ def read_table(path: Path) -> pandas.DataFrame:
     except (ValueError, pandas.errors.EmptyDataError) as error:
         raise TableError(f"table {path} is not CSV ({error}); aggregate the records again") from None
     _check_columns(list(raw.columns), path)
-    frame = pandas.DataFrame({name: _parsed(raw[name], name, kind, path) for name, kind in COLUMNS.items()})
+    frame = pandas.DataFrame({name: parsed(raw[name], name, kind, path) for name, kind in COLUMNS.items()})
     _check_values(frame, path)
     return frame
 
@@ -207,7 +207,7 @@ def _check_columns(columns: list[str], path: Path) -> None:
         raise TableError(f"table {path} has a column {unknown[0]} that is not known; aggregate the records again")
 
 
-def _parsed(values: pandas.Series, name: str, kind: str, path: Path) -> pandas.Series:
+def parsed(values: pandas.Series, name: str, kind: str, path: Path) -> pandas.Series:
     import pandas
 
     if kind == "text":
@@ -217,7 +217,7 @@ def _parsed(values: pandas.Series, name: str, kind: str, path: Path) -> pandas.S
     if kind == "integer" and bad.empty:
         bad = values[~values.str.fullmatch(r"-?\d+")]
     if not bad.empty:
-        raise _cell_error(path, name, bad.index[0], bad.iloc[0], f"which is no {kind}")
+        raise cell_error(path, name, bad.index[0], bad.iloc[0], f"which is no {kind}")
     return values.astype("int64") if kind == "integer" else numbers
 
 
@@ -225,17 +225,17 @@ def _check_values(frame: pandas.DataFrame, path: Path) -> None:
     for name, allowed in _ALLOWED.items():
         bad = frame.loc[~frame[name].isin(allowed), name]
         if not bad.empty:
-            raise _cell_error(path, name, bad.index[0], bad.iloc[0], f"and not one of {', '.join(allowed)}")
+            raise cell_error(path, name, bad.index[0], bad.iloc[0], f"and not one of {', '.join(allowed)}")
     ok = frame["status"] == "ok"
     untimed = frame.loc[ok & ~(frame["median_s"] > 0), "median_s"]
     if not untimed.empty:
-        raise _cell_error(path, "median_s", untimed.index[0], untimed.iloc[0], "with status ok")
+        raise cell_error(path, "median_s", untimed.index[0], untimed.iloc[0], "with status ok")
     timed = frame.loc[~ok & frame["median_s"].notna(), "median_s"]
     if not timed.empty:
-        raise _cell_error(path, "median_s", timed.index[0], timed.iloc[0], "though its status is not ok")
+        raise cell_error(path, "median_s", timed.index[0], timed.iloc[0], "though its status is not ok")
 
 
-def _cell_error(path: Path, column: str, index: int, value: object, what: str) -> TableError:
+def cell_error(path: Path, column: str, index: int, value: object, what: str) -> TableError:
     row = index + 2  # the first line is the header
     shown = repr(value) if isinstance(value, str) else f"{value:g}"
     return TableError(f"table {path}, line {row}: column {column} is {shown}, {what}; aggregate the records again")

@@ -77,20 +77,20 @@ def run_job(
     tasks = list_tasks(patterns, device_type, batch_size, dtypes, layouts, implementations)
     for folder in (record.parent, journal):
         prepare_folder(folder)
-    with _ended_politely(), device_lock(device_type):
+    with ended_politely(), device_lock(device_type):
         start = time.monotonic()
-        content = _opening(record.stem, device_type, protocol)
+        content = opening(record.stem, device_type, protocol)
         kernel_hash = content["provenance"]["kernel_hash"]
         identities = [_identity(task, protocol, kernel_hash, content["device"]) for task in tasks]
         measurements = list(_measure_all(tasks, identities, protocol, Journal(journal), restart))
-        content["provenance"]["device_after"] = _device_state(device_type)
+        content["provenance"]["device_after"] = device_state(device_type)
         content["provenance"]["duration_s"] = round(time.monotonic() - start, 3)
     content["measurements"] = [measurement.to_dict() for measurement in measurements]
     write_record(record, content)
     Journal(journal).remove(identities)
 
 
-def _opening(job: str, device_type: str, protocol: Protocol) -> dict[str, Any]:
+def opening(job: str, device_type: str, protocol: Protocol) -> dict[str, Any]:
     """What a record holds before the first measurement."""
     return {
         "job": job,
@@ -101,13 +101,13 @@ def _opening(job: str, device_type: str, protocol: Protocol) -> dict[str, Any]:
             "software": provenance.software_facts(),
             "host": provenance.host_facts(),
             "kernel_hash": provenance.kernel_hash(),
-            "device_before": _device_state(device_type),
+            "device_before": device_state(device_type),
         },
     }
 
 
 @contextlib.contextmanager
-def _ended_politely() -> Iterator[None]:
+def ended_politely() -> Iterator[None]:
     """Turns SIGTERM (a scheduler's, say) into SystemExit, so that it does not look as if a measurement had crashed."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -236,7 +236,8 @@ def _identity(task: Task, protocol: Protocol, kernel_hash: str, device: dict[str
     }
 
 
-def _device_state(device_type: str) -> dict[str, float]:
+def device_state(device_type: str) -> dict[str, float]:
+    """Clocks, power and temperature of the GPU that is measured on; nothing for a CPU."""
     return nvidia.device_state() if device_type == "cuda" else {}
 
 

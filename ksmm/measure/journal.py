@@ -23,10 +23,12 @@ class Journal:
     ended from outside, by the system's memory killer or a segmentation fault.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kind: type = Measurement) -> None:
+        """`kind` is what it keeps: a class with to_dict and from_dict."""
         self.folder = folder
+        self.kind = kind
 
-    def find(self, identity: dict[str, Any]) -> Measurement | None:
+    def find(self, identity: dict[str, Any]) -> Any | None:
         """The measurement of that identity, None if there is none that can be used."""
         path = self._path(identity)
         if not path.exists():
@@ -35,12 +37,12 @@ class Journal:
             entry = load_json(path)
             if entry.get("checksum") != checksum(entry) or entry["identity"] != identity:
                 raise RecordError(f"{path} was changed after it was written")
-            return Measurement.from_dict(entry["measurement"])
+            return self.kind.from_dict(entry["measurement"])
         except (RecordError, KeyError, TypeError) as error:
             logger.warning("measuring again what the journal cannot tell: %s", error)
             return None
 
-    def add(self, identity: dict[str, Any], measurement: Measurement) -> None:
+    def add(self, identity: dict[str, Any], measurement: Any) -> None:
         """Keeps a measurement."""
         entry = {"identity": identity, "measurement": measurement.to_dict()}
         entry["checksum"] = checksum(entry)

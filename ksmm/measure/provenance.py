@@ -103,20 +103,26 @@ def device_facts(device_type: str) -> dict[str, object]:
 
 def software_facts() -> dict[str, object]:
     """Versions of what takes part in a measurement, the commit, and the kernel's manifest."""
-    versions = {"ksmm": __version__, "python": platform.python_version(), "torch": torch.__version__}
-    for name in _LIBRARIES:
-        try:
-            versions[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
+    own = {"ksmm": __version__, "python": platform.python_version(), "torch": torch.__version__}
     return {
-        "versions": versions,
+        "versions": own | versions(*_LIBRARIES),
         "cuda": torch.version.cuda,
         "operating_system": f"{platform.system()} {platform.release()}",
         "git": git_state(),
         "source_hash": source_hash(),
         "kernel": kernel_manifest(),
     }
+
+
+def versions(*names: str) -> dict[str, str]:
+    """The versions of those of these packages that are installed."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
 
 
 def host_facts() -> dict[str, object]:

@@ -1,0 +1,166 @@
+"""A job of this study: the entries of some subject, measured one after the other, into one record."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+
+from ksmm.measure import provenance
+from ksmm.measure.files import prepare_folder
+from ksmm.measure.job import deadline_seconds, device_state, ended_politely, opening
+from ksmm.measure.journal import Journal
+from ksmm.measure.lock import device_lock
+from ksmm.measure.measurement import utc_now
+from ksmm.measure.protocol import Protocol
+from ksmm.measure.records import write_record
+from ksmm.networks.entry import Entry
+from ksmm.networks.measure import PoisonedNetworkError, measure
+from ksmm.networks.measurement import NetworkMeasurement
+
+logger = logging.getLogger(__name__)
+
+_MOST_BEGINNINGS = 2
+_COMPILING_S = 300.0
+"""What a compiler may take on top of what measuring may."""
+
+
+def run_job(
+    entries: Sequence[Entry],
+    *,
+    device_type: str,
+    protocol: Protocol,
+    record: Path,
+    journal: Path,
+    restart: Callable[[], NoReturn] | None = None,
+) -> None:
+    """Measures all of it and writes the record; what goes wrong on the way is a status in it.
+
+    Each measurement is journalled as soon as it is there, so a job that is stopped and run again with the same
+    arguments measures only what is missing. The device is locked; this must be the first use of CUDA in the process.
+
+    Args:
+        entries: at least one.
+        device_type: "cpu" or "cuda".
+        protocol: see Protocol; a product in it is a forward pass here.
+        record: the file to write.
+        journal: a folder, which several jobs may share.
+        restart: what ends this process and starts a new one with the same arguments (ksmm.measure.job.reexecute), for a
+            CUDA error that poisons the process and for a compiler that never ends.
+
+    Raises:
+        ValueError: no entries.
+        DeviceAbsentError: no such device.
+        UnwritableFolderError: nothing could be written to one of the folders.
+        PoisonedNetworkError: a CUDA error that this process cannot recover from, and no restart was given.
+    """
+    if not entries:
+        raise ValueError(f"there is nothing to measure for {record}; give at least one entry")
+    for folder in (record.parent, journal):
+        prepare_folder(folder)
+    kept = Journal(journal, NetworkMeasurement)
+    with ended_politely(), device_lock(device_type):
+        start = time.monotonic()
+        content = opening(record.stem, device_type, protocol)
+        content["provenance"]["software"]["versions"] |= provenance.versions("transformers", "timm")
+        identities = [_identity(entry, content) for entry in entries]
+        measurements = [
+            _found_or_measured(entry, identity, protocol, device_type, kept, restart, f"[{number}/{len(entries)}]")
+            for number, (entry, identity) in enumerate(zip(entries, identities, strict=True), start=1)
+        ]
+        content["provenance"]["device_after"] = device_state(device_type)
+        content["provenance"]["duration_s"] = round(time.monotonic() - start, 3)
+    content["measurements"] = [measurement.to_dict() for measurement in measurements]
+    write_record(record, content)
+    kept.remove(identities)
+
+
+def _identity(entry: Entry, content: dict[str, Any]) -> dict[str, Any]:
+    """All that decides whether a measurement of an entry is the one that is wanted."""
+    return {
+        **entry.to_dict(),
+        "study": "networks",
+        "protocol": content["protocol"],
+        "kernel_hash": content["provenance"]["kernel_hash"],
+        "torch": str(torch.__version__),
+        "transformers": content["provenance"]["software"]["versions"].get("transformers"),
+        "device": content["device"]["slug"],
+        "device_name": content["device"]["name"],
+        "threads": content["device"]["threads"],
+    }
+
+
+def _found_or_measured(
+    entry: Entry,
+    identity: dict[str, Any],
+    protocol: Protocol,
+    device_type: str,
+    journal: Journal,
+    restart: Callable[[], NoReturn] | None,
+    number: str,
+) -> NetworkMeasurement:
+    found = journal.find(identity)
+    if found is not None:
+        logger.info("%s %s: measured before", number, entry)
+        return found
+    before = journal.begin(identity)
+    try:
+        if before >= _MOST_BEGINNINGS:
+            reason = f"it ended the process {before} times (a crash, or the system's memory killer)"
+            measurement = NetworkMeasurement(entry, "failed", reason, started_at=utc_now())
+        else:
+            with _deadline(entry, deadline_seconds(protocol) + _COMPILING_S, identity, journal, restart):
+                measurement = measure(entry, protocol, device_type)
+    except PoisonedNetworkError as error:
+        journal.add(identity, error.measurement)
+        if restart is None:
+            raise
+        logger.warning("%s", error)
+        restart()
+    except BaseException:
+        journal.end(identity)
+        raise
+    journal.add(identity, measurement)
+    logger.info("%s %s: %s", number, entry, summary(measurement))
+    return measurement
+
+
+@contextlib.contextmanager
+def _deadline(
+    entry: Entry,
+    seconds: float,
+    identity: dict[str, Any],
+    journal: Journal,
+    restart: Callable[[], NoReturn] | None,
+) -> Iterator[None]:
+    """Journals what is not over in time as too_slow and restarts the process: nothing gentler stops a compiler."""
+
+    def give_up() -> None:
+        logger.warning("%s: not over within %g s", entry, seconds)
+        reason = f"not over within {seconds:g} s, compilation included"
+        journal.add(identity, NetworkMeasurement(entry, "too_slow", reason, started_at=utc_now()))
+        restart()
+
+    watch = threading.Timer(seconds, give_up) if restart is not None else None
+    if watch is not None:
+        watch.daemon = True
+        watch.start()
+    try:
+        yield
+    finally:
+        if watch is not None:
+            watch.cancel()
+
+
+def summary(measurement: NetworkMeasurement) -> str:
+    """One measurement in a few words, for the log."""
+    if measurement.status != "ok":
+        return f"{measurement.status} ({measurement.reason})"
+    share = measurement.iqr_s / measurement.median_s
+    return f"{measurement.median_s * 1e3:.4g} ms, IQR {share:.1%}, relative error {measurement.relative_error:.1e}"

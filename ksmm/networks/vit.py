@@ -1,0 +1,78 @@
+"""Vision transformers and their parts, with random weights (Section 6; appendices B.6 and B.7)."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from ksmm.networks.entry import Entry
+from ksmm.networks.network import Network, NotHereError, OneOutput
+from ksmm.networks.sizes import VITS, VitSize
+
+REPLACED = ("*q_proj", "*k_proj", "*v_proj", "*fc1", "*fc2")
+"""What appendix B.7 replaces: the projections for queries, keys and values, and both layers of the feed-forward network."""
+
+_LINEAR = {"linear_n_n": (1, 1), "linear_4n_n": (1, 4), "linear_n_4n": (4, 1)}
+"""Part -> inputs and outputs in multiples of N."""
+
+
+def build_vit(entry: Entry) -> Network:
+    """The part of a vision transformer of transformers, in float32 on PyTorch's default device.
+
+    Raises:
+        NotHereError: transformers cannot be imported.
+        KeyError: the entry's network is not one of sizes.VITS.
+    """
+    size = VITS[entry.network]
+    if entry.part.startswith("linear_"):
+        inputs, outputs = (size.hidden * factor for factor in _LINEAR[entry.part.removesuffix("_bias")])
+        layer = nn.Linear(inputs, outputs, bias=entry.part.endswith("_bias"))
+        return _network(nn.Sequential(layer), entry, inputs, ("*",))
+    if entry.part == "feed_forward_linears":
+        pairs = [(size.hidden, 4 * size.hidden), (4 * size.hidden, size.hidden)] * size.layers
+        layers = nn.Sequential(*(nn.Linear(inputs, outputs, bias=False) for inputs, outputs in pairs))
+        return _network(layers, entry, size.hidden, ("*",))
+    if entry.part == "whole":
+        model = _model(size, size.layers)
+        images = torch.randn(entry.batch_size, 3, size.image, size.image)
+        return Network(OneOutput(model, "logits"), (images,), REPLACED, tuple(model.vit.layers))
+    block = _model(size, 1).vit.layers[0]
+    module = {"feed_forward": lambda: block.mlp, "attention": lambda: OneOutput(block.attention), "block": lambda: block}
+    return _network(module[entry.part](), entry, size.hidden, REPLACED)
+
+
+def _network(module: nn.Module, entry: Entry, features: int, replaced: tuple[str, ...]) -> Network:
+    x = torch.randn(entry.batch_size, entry.tokens, features)
+    return Network(module, (x,), replaced, (module,))
+
+
+def _model(size: VitSize, layers: int) -> nn.Module:
+    try:
+        from transformers import ViTConfig, ViTForImageClassification
+    except ImportError as error:
+        raise NotHereError(f"transformers cannot be imported ({error}); pip install -e .[networks]") from None
+    config = ViTConfig(
+        hidden_size=size.hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=size.heads,
+        intermediate_size=4 * size.hidden,
+        image_size=size.image,
+        patch_size=size.patch,
+        num_labels=size.classes,
+        attn_implementation="sdpa",
+    )
+    return ViTForImageClassification(config)
+
+
+def build_timm_vit(entry: Entry) -> Network:
+    """timm's ViT-S/16, whole.
+
+    Raises:
+        NotHereError: timm cannot be imported: it needs torchvision, which the CPU-only PyTorch has no build of.
+    """
+    try:
+        import timm
+    except ImportError as error:
+        raise NotHereError(f"timm cannot be imported ({error})") from None
+    model = timm.create_model("vit_small_patch16_224", pretrained=False)
+    return Network(model, (torch.randn(entry.batch_size, 3, 224, 224),), ("blocks.*",), tuple(model.blocks))
