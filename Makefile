@@ -35,6 +35,9 @@ publish:
 	mkdir -p "measurements/$(DEVICE)/time"
 	cp -R "results/$(DEVICE)/time/records" "measurements/$(DEVICE)/time/"
 	cd "results/$(DEVICE)" && cp -R ceilings.json time.csv left_out.csv figures tables "../../measurements/$(DEVICE)/"
+	test ! -d "results/$(DEVICE)/networks/records" || { mkdir -p "measurements/$(DEVICE)/networks" && \
+	  cp -R "results/$(DEVICE)/networks/records" "measurements/$(DEVICE)/networks/" && \
+	  cd "results/$(DEVICE)" && cp networks*.csv "../../measurements/$(DEVICE)/"; }
 	test ! -e "results/$(DEVICE)/counters.csv" || cp "results/$(DEVICE)/counters.csv" "measurements/$(DEVICE)/"
 
 # The kernel is built first: where it is missing, its tests are skipped.

@@ -43,6 +43,7 @@ include: "workflow/rules/time.smk"
 include: "workflow/rules/tune.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/counters.smk"
+include: "workflow/rules/networks.smk"
 include: "workflow/rules/notebooks.smk"
 include: "workflow/rules/report.smk"
 
@@ -53,6 +54,7 @@ rule all:
     input:
         RESULTS / "report.html",
         run.records,
+        run.networks_results if run.networks_in_all else [],
 
 
 onsuccess:

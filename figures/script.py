@@ -2,8 +2,9 @@
 
 A new figure is a new file fig*.py in this folder, a new table a new file table*.py; the plan finds it by its
 being there. It has TITLE, caption(table), missing(table) (None, or why the table cannot give it) and
-draw(table, output), and ends in main(__name__). What is drawn from another file (tuned*.py, counters*.py) has the
-same four, gives main its Source, and has a rule of its own.
+draw(table, output), and ends in main(__name__). It reads time.csv, or the table that its SOURCE names ("networks": then
+networks.csv). What is drawn from another file (tuned*.py, counters*.py) has the same four, gives main its Source, and
+has a rule of its own.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import pandas as pd
 
+from ksmm.networks.table import read_table as read_networks
 from ksmm.table import read_table
 
 FOLDER = Path(__file__).resolve().parent
@@ -30,12 +33,22 @@ class Source:
     read: Callable[[Path], pd.DataFrame]
 
 
-TABLE = Source("--table", "the measurements, results/<device>/time.csv", read_table)
+TABLES = {
+    "time": Source("--table", "the measurements, results/<device>/time.csv", read_table),
+    "networks": Source("--table", "the measurements of networks, results/<device>/networks.csv", read_networks),
+}
+"""What a script's SOURCE may name; time is what one without it reads."""
 
 
-def main(module_name: str, source: Source = TABLE) -> None:
+def source_name(module: ModuleType) -> str:
+    """The name of the table that a script reads."""
+    return getattr(module, "SOURCE", "time")
+
+
+def main(module_name: str, source: Source | None = None) -> None:
     """Draws one figure or table from the command line; exits with status 1 and the reason if the table lacks it."""
     module = sys.modules[module_name]
+    source = source or TABLES[source_name(module)]
     parser = argparse.ArgumentParser(description=module.TITLE)
     parser.add_argument(source.option, dest="source", type=Path, required=True, help=source.help)
     parser.add_argument("--output", type=Path, required=True, help="folder to write to")

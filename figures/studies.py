@@ -9,27 +9,26 @@ import pandas as pd
 import ratios
 import sheets
 from IPython.display import Markdown, display
-from script import FOLDER
-
-from ksmm.table import read_table
+from script import FOLDER, TABLES
 
 ROOT = FOLDER.parent
 
 
-def load(table: str, device: str, dtype: str) -> pd.DataFrame:
+def load(table: str, device: str, dtype: str, source: str = "time") -> pd.DataFrame:
     """The measurements of a device, from the table given or from the first one there is.
 
     Args:
-        table: path of time.csv; "" takes the first of results/*/time.csv and measurements/*/time.csv.
+        table: path of <source>.csv; "" takes the first of results/*/<source>.csv and measurements/*/<source>.csv.
         device: slug; "" takes whatever device the table is of.
         dtype: must be in the table.
+        source: one of script.TABLES.
 
     Raises:
         FileNotFoundError: there is no table.
         ValueError: it has no measurement of that device, or of that dtype.
     """
-    path = Path(table) if table else _first_table(device)
-    frame = read_table(path)
+    path = Path(table) if table else _first_table(device, source)
+    frame = TABLES[source].read(path)
     if device:
         frame = _only(frame, "device", device, path)
     _only(frame, "dtype", dtype, path)
@@ -65,8 +64,8 @@ def save(frame: pd.DataFrame, output: str, name: str) -> None:
         frame.to_csv(folder / f"{name}.csv", index=False, float_format="%.6g", lineterminator="\n")
 
 
-def _first_table(device: str) -> Path:
-    names = [f"{folder}/{device or '*'}/time.csv" for folder in ("results", "measurements")]
+def _first_table(device: str, source: str) -> Path:
+    names = [f"{folder}/{device or '*'}/{source}.csv" for folder in ("results", "measurements")]
     found = [path for name in names for path in sorted(ROOT.glob(name))]
     if not found:
         raise FileNotFoundError(

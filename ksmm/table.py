@@ -136,6 +136,7 @@ def _keep_latest(rows: dict[tuple, dict[str, Any]], row: dict[str, Any]) -> None
 
 
 def set_aside(path: Path, rejected: Path, reason: str) -> None:
+    """Moves a record out of the way, or copies it where it is published, with the reason beside it."""
     rejected.mkdir(parents=True, exist_ok=True)
     content_hash = hashlib.sha256(path.read_bytes()).hexdigest()[:8]
     target = rejected / f"{path.stem}-{content_hash}{path.suffix}"  # an earlier reject of that name stays
@@ -208,6 +209,11 @@ def _check_columns(columns: list[str], path: Path) -> None:
 
 
 def parsed(values: pandas.Series, name: str, kind: str, path: Path) -> pandas.Series:
+    """The cells of a column, read as text, as its kind.
+
+    Raises:
+        TableError: a cell is not of that kind.
+    """
     import pandas
 
     if kind == "text":
@@ -236,6 +242,7 @@ def _check_values(frame: pandas.DataFrame, path: Path) -> None:
 
 
 def cell_error(path: Path, column: str, index: int, value: object, what: str) -> TableError:
+    """An error that names the line and the cell."""
     row = index + 2  # the first line is the header
     shown = repr(value) if isinstance(value, str) else f"{value:g}"
     return TableError(f"table {path}, line {row}: column {column} is {shown}, {what}; aggregate the records again")

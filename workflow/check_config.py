@@ -26,12 +26,15 @@ def check_config(config: dict) -> None:
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     errors = sorted(Draft202012Validator(schema).iter_errors(config), key=lambda error: list(map(str, error.path)))
     complaints = [complaint for error in errors for complaint in _complaints(error)]
-    protocol = {} if complaints else config["protocol"]
-    if protocol and protocol["max_samples"] < protocol["min_samples"]:
-        complaints.append(
-            f"protocol.max_samples is {protocol['max_samples']}; it must be at least protocol.min_samples, "
-            f"which is {protocol['min_samples']}"
-        )
+    protocols = (
+        {"protocol": config["protocol"], "networks.protocol": config["networks"]["protocol"]} if not errors else {}
+    )
+    complaints += [
+        f"{key}.max_samples is {protocol['max_samples']}; it must be at least {key}.min_samples, "
+        f"which is {protocol['min_samples']}"
+        for key, protocol in protocols.items()
+        if protocol["max_samples"] < protocol["min_samples"]
+    ]
     if complaints:
         raise ConfigError("the config cannot be run:\n" + "\n".join(f"  config key {line}" for line in complaints))
 

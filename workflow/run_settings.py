@@ -20,7 +20,8 @@ class RunSettings:
     """A run: which device, where its records are read and its results written, which jobs time which patterns.
 
     `jobs` maps the name of a timing job to its patterns as "a,b,c,d"; it is None where published records are drawn.
-    `kernel_sources` is the hash of the kernel's sources and flags.
+    `kernel_sources` is the hash of the kernel's sources and flags. `networks` names the jobs of the study networks, and
+    `networks_in_all` says whether a run measures them without being asked to.
     """
 
     device: str
@@ -32,6 +33,8 @@ class RunSettings:
     kernel_sources: str
     figures: list[str]
     notebooks: list[str]
+    networks: list[str]
+    networks_in_all: bool
 
     @property
     def measures(self) -> bool:
@@ -44,6 +47,26 @@ class RunSettings:
         folder = self.records_folder / "time" / "records"
         names = self.jobs if self.measures else sorted(path.stem for path in folder.glob("*.json"))
         return [str(folder / f"{name}.json") for name in names]
+
+    @property
+    def network_records(self) -> list[str]:
+        """Paths of the records that the table of networks is made of."""
+        return [str(self.records_folder / "networks" / "records" / f"{name}.json") for name in self.networks]
+
+    @property
+    def networks_results(self) -> list[str]:
+        """What the target `networks` makes; nothing where a device was published without networks."""
+        if not self.networks:
+            return []
+        names = ["networks.csv", "networks_profile.csv"] if self.measures else ["networks.csv"]
+        return [str(self.results / name) for name in names] + (self.network_records if self.measures else [])
+
+    @property
+    def tables(self) -> list[str]:
+        """The tables that figures are drawn from: of networks where they are to be measured, or were."""
+        measured = bool(self.networks) and (self.networks_in_all or (self.results / "networks.csv").exists())
+        names = ["time.csv", "networks.csv"] if measured else ["time.csv"]
+        return [str(self.results / name) for name in names]
 
 
 def run_settings(config: dict) -> RunSettings:
@@ -60,7 +83,9 @@ def run_settings(config: dict) -> RunSettings:
     results = Path(config["results"]) / device
     check_writable(results)
     if device_type == "published":
-        return RunSettings(device, device_type, results, measurements / device, None, [], "", figures, notebooks)
+        folder = measurements / device
+        networks = sorted(path.stem for path in folder.glob("networks/records/*.json"))
+        return RunSettings(device, device_type, results, folder, None, [], "", figures, notebooks, networks, True)
     from ksmm.build import source_hash
 
     kernel_sources = source_hash()
@@ -68,7 +93,20 @@ def run_settings(config: dict) -> RunSettings:
     implementations = chosen_implementations(config["implementations"])
     patterns = chosen_patterns(config[device_type]["patterns"], f"{device_type}.patterns")
     jobs = timing_jobs(patterns, config["patterns_per_job"])
-    return RunSettings(device, device_type, results, results, jobs, implementations, kernel_sources, figures, notebooks)
+    networks, in_all = chosen_networks(config["networks"], device_type), config["networks"]["in_all"]
+    return RunSettings(
+        device,
+        device_type,
+        results,
+        results,
+        jobs,
+        implementations,
+        kernel_sources,
+        figures,
+        notebooks,
+        networks,
+        in_all,
+    )
 
 
 def use_own_python() -> None:
@@ -156,6 +194,19 @@ def chosen_implementations(names: str | list[str]) -> list[str]:
     import ksmm
 
     return _chosen("implementations", names, ksmm.implementations())
+
+
+def chosen_networks(section: dict, device_type: str) -> list[str]:
+    """Names of the jobs of the study networks: those given, all for "all".
+
+    Raises:
+        ConfigError: a name is not known, or an implementation is not registered.
+    """
+    import ksmm
+    from ksmm.networks.subjects import SUBJECTS
+
+    _chosen(f"networks.{device_type}.implementations", section[device_type]["implementations"], ksmm.implementations())
+    return _chosen("networks.subjects", section["subjects"], SUBJECTS)
 
 
 def chosen_patterns(section: dict, key: str) -> list:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import torch
+from torch import nn
 
 from ksmm.linear import KSLinear
 from ksmm.networks.accuracy import CLASSES
@@ -38,7 +39,7 @@ def build_network(entry: Entry, device_type: str, seed: int, rule: Rule | None =
 
     Raises:
         NotHereError: a package is missing.
-        ValueError: an unknown network or name of chains; the rule has no chain for a layer.
+        ValueError: an unknown network or name of chains; the rule has no chain for any layer.
     """
     if entry.network not in BUILDERS:
         raise ValueError(f"unknown network {entry.network!r}; choose one of {', '.join(BUILDERS)}")
@@ -50,10 +51,17 @@ def build_network(entry: Entry, device_type: str, seed: int, rule: Rule | None =
         dtype = CLASSES[entry.accuracy_class]
         module = network.module.to(dtype).eval().requires_grad_(False)
         if not entry.is_dense:
-            replace_linear(module, rule or CHAINS[entry.chains], modules=network.replaced, implementation=entry.implementation)
-            for layer in module.modules():
-                if isinstance(layer, KSLinear):
-                    layer.freeze()
+            _make_sparse(module, network.replaced, rule or CHAINS[entry.chains], entry.implementation)
     inputs = tuple(x.to(dtype) if x.is_floating_point() else x for x in network.inputs)
     cache = network.cache and network.cache.picked(list(range(entry.batch_size)), dtype)
     return dataclasses.replace(network, inputs=inputs, cache=cache)
+
+
+def _make_sparse(module: nn.Module, names: tuple[str, ...], rule: Rule, implementation: str) -> None:
+    """Replaces and freezes layers; a rule that replaces none would have the dense network timed as a sparse one."""
+    report = replace_linear(module, rule, modules=names, implementation=implementation)
+    if not report.replaced:
+        raise ValueError(f"the rule has no chain for any of the layers {', '.join(report.left)}")
+    for layer in module.modules():
+        if isinstance(layer, KSLinear):
+            layer.freeze()

@@ -30,9 +30,7 @@ class NextToken(nn.Module):
             positions: the same shape.
             cache: read and written.
         """
-        result = self.model(
-            tokens, position_ids=positions, past_key_values=cache, use_cache=True, logits_to_keep=1
-        )
+        result = self.model(tokens, position_ids=positions, past_key_values=cache, use_cache=True, logits_to_keep=1)
         return result.logits[:, -1]
 
 

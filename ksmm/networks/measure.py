@@ -95,9 +95,7 @@ def unsupported(entry: Entry, device_type: str) -> str | None:
     return get_implementation(entry.implementation).supports(problem)
 
 
-def _measure(
-    entry: Entry, protocol: Protocol, device_type: str, rule: Rule | None, facts: dict[str, Any]
-) -> None:
+def _measure(entry: Entry, protocol: Protocol, device_type: str, rule: Rule | None, facts: dict[str, Any]) -> None:
     """Adds to `facts` all that is found out, as soon as it is."""
     network = build_network(entry, device_type, protocol.seed, rule)
     facts["parameters"] = count_parameters(network.module)

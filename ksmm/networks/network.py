@@ -20,8 +20,8 @@ class Network:
     """A module in evaluation mode with its inputs, all on one device.
 
     Attributes:
-        module: called with the inputs, and the cache if there is one; it returns a tensor. The first dimension of inputs
-            and result is the batch, whose items do not depend on each other.
+        module: called with the inputs, and the cache if there is one; it returns a tensor. The first dimension of
+            inputs and result is the batch, whose items do not depend on each other.
         inputs: of the module.
         replaced: globs for the names of the layers that a Kronecker-sparse network replaces.
         blocks: the repeated parts, or the module itself: what torch.compile is given.

@@ -77,14 +77,15 @@ def aggregate(record_paths: Iterable[Path], rejected: Path) -> pandas.DataFrame:
         except RecordError as error:
             set_aside(path, rejected, str(error))
             continue
-        for row in _rows(record):
+        for row in rows_of(record):
             key = tuple(_ORDERS[name].index(row[name]) if name in _ORDERS else row[name] for name in _IDENTITY)
             if key not in rows or row["started_at"] >= rows[key]["started_at"]:
                 rows[key] = row
     return frame([rows[key] for key in sorted(rows)])
 
 
-def _rows(record: dict[str, Any]) -> list[dict[str, Any]]:
+def rows_of(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows of one record, with the columns of COLUMNS."""
     versions = record["provenance"]["software"]["versions"]
     shared = {
         "device": record["device"]["slug"],

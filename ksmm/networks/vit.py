@@ -10,7 +10,7 @@ from ksmm.networks.network import Network, NotHereError, OneOutput
 from ksmm.networks.sizes import VITS, VitSize
 
 REPLACED = ("*q_proj", "*k_proj", "*v_proj", "*fc1", "*fc2")
-"""What appendix B.7 replaces: the projections for queries, keys and values, and both layers of the feed-forward network."""
+"""What appendix B.7 replaces: the projections for queries, keys, values, both layers of the feed-forward network."""
 
 _LINEAR = {"linear_n_n": (1, 1), "linear_4n_n": (1, 4), "linear_n_4n": (4, 1)}
 """Part -> inputs and outputs in multiples of N."""
@@ -37,7 +37,11 @@ def build_vit(entry: Entry) -> Network:
         images = torch.randn(entry.batch_size, 3, size.image, size.image)
         return Network(OneOutput(model, "logits"), (images,), REPLACED, tuple(model.vit.layers))
     block = _model(size, 1).vit.layers[0]
-    module = {"feed_forward": lambda: block.mlp, "attention": lambda: OneOutput(block.attention), "block": lambda: block}
+    module = {
+        "feed_forward": lambda: block.mlp,
+        "attention": lambda: OneOutput(block.attention),
+        "block": lambda: block,
+    }
     return _network(module[entry.part](), entry, size.hidden, REPLACED)
 
 
@@ -65,7 +69,7 @@ def _model(size: VitSize, layers: int) -> nn.Module:
 
 
 def build_timm_vit(entry: Entry) -> Network:
-    """timm's ViT-S/16, whole.
+    """ViT-S/16 of timm, whole.
 
     Raises:
         NotHereError: timm cannot be imported: it needs torchvision, which the CPU-only PyTorch has no build of.

@@ -15,10 +15,28 @@ def drawable(kind):
     ]
 
 
-def dtypes_in_table():
-    """Dtypes of the measurements, in order of appearance; known once the table is there."""
+def table_of_script(wildcards):
+    """The table that a figure or table is drawn from."""
+    return RESULTS / f"{plan()[wildcards.name]['source']}.csv"
+
+
+NOTEBOOK_TABLES = {"vit_submodules": "networks.csv"}  # those that do not read time.csv
+
+
+def table_of_notebook(wildcards):
+    """The table that a notebook reads."""
+    return RESULTS / NOTEBOOK_TABLES.get(wildcards.name, "time.csv")
+
+
+def executed_notebooks():
+    """The notebooks, each for the dtypes of its table, in order of appearance; known once the tables are there."""
     checkpoints.plan_figures.get()
-    return list(dict.fromkeys(row["dtype"] for row in read_rows(RESULTS / "time.csv")))
+    found = []
+    for name in run.notebooks:
+        table = RESULTS / NOTEBOOK_TABLES.get(name, "time.csv")
+        dtypes = dict.fromkeys(row["dtype"] for row in read_rows(table)) if str(table) in run.tables else []
+        found += expand(RESULTS / "notebooks/{name}-{dtype}.ipynb", name=name, dtype=dtypes)
+    return found
 
 
 def results_of_run(wildcards):
@@ -26,7 +44,7 @@ def results_of_run(wildcards):
     return (
         expand(RESULTS / "figures/{name}.png", name=drawable("figure"))
         + expand(RESULTS / "tables/{name}.csv", name=drawable("table"))
-        + expand(RESULTS / "notebooks/{name}-{dtype}.ipynb", name=run.notebooks, dtype=dtypes_in_table())
+        + executed_notebooks()
     )
 
 

@@ -9,7 +9,7 @@ TUNED = RESULTS / "tuning.json" if run.measures else ROOT / f"ksmm/tuned/{run.de
 
 checkpoint plan_figures:
     input:
-        table=RESULTS / "time.csv",
+        tables=run.tables,
         code=DRAWING_CODE,
     output:
         plan=RESULTS / "figures.json",
@@ -27,14 +27,14 @@ checkpoint plan_figures:
     params:
         script=ROOT / "figures/plan.py",
     message:
-        "Finding out what {input.table} can give"
+        "Finding out what {input.tables} can give"
     shell:
-        "python {params.script:q} --table {input.table:q} --output {output.plan:q} > {log:q} 2>&1"
+        "python {params.script:q} --table {input.tables[0]:q} --output {output.plan:q} > {log:q} 2>&1"
 
 
 rule draw_figure:
     input:
-        table=RESULTS / "time.csv",
+        table=table_of_script,
         plan=RESULTS / "figures.json",
         script=ROOT / "figures/{name}.py",
         code=SHARED_DRAWING_CODE,
@@ -67,7 +67,7 @@ rule draw_figure:
 
 rule draw_table:
     input:
-        table=RESULTS / "time.csv",
+        table=table_of_script,
         plan=RESULTS / "figures.json",
         script=ROOT / "figures/{name}.py",
         code=SHARED_DRAWING_CODE,

@@ -3,7 +3,7 @@
 
 rule execute_notebook:
     input:
-        table=RESULTS / "time.csv",
+        table=table_of_notebook,
         notebook=ROOT / "notebooks/{name}.ipynb",
         script=ROOT / "workflow/scripts/execute_notebook.py",
     output:

@@ -4,14 +4,14 @@
 rule results:
     input:
         results_of_run,
-        RESULTS / "time.csv",
+        run.tables,
         RESULTS / "left_out.csv",
 
 
 rule write_report:
     input:
         results_of_run,
-        table=RESULTS / "time.csv",
+        tables=run.tables,
         script=ROOT / "workflow/scripts/write_report.py",
     output:
         page=RESULTS / "report.html",

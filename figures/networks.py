@@ -1,0 +1,134 @@
+"""What the tables on whole networks share: milliseconds side by side, and their ratios, from networks.csv."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import sheets
+from script import sentences
+
+from ksmm.networks.accuracy import CLASSES
+from ksmm.networks.entry import FULLY_CONNECTED, MODES
+
+KEYS = ["network", "part", "batch_size", "tokens", "cached_tokens", "accuracy_class", "mode"]
+"""What two implementations have in common where their times are compared."""
+
+NAMES = {
+    "linear_n_n": "linear N × N",
+    "linear_n_n_bias": "linear N × N + bias",
+    "linear_4n_n": "linear 4N × N",
+    "linear_4n_n_bias": "linear 4N × N + bias",
+    "linear_n_4n": "linear N × 4N",
+    "linear_n_4n_bias": "linear N × 4N + bias",
+    "feed_forward": "feed-forward network",
+    "attention": "multi-head attention",
+    "block": "block",
+    "whole": "whole network",
+    "prefill": "prefill",
+    "decode": "one token",
+}
+
+_ORDER = ("bmm", "kernel")  # as in the paper's columns; others follow
+
+
+@dataclass(frozen=True)
+class Ratios:
+    """A table of dense against Kronecker-sparse parts of networks: milliseconds, and ratios within an accuracy class.
+
+    Attributes:
+        name: of the files.
+        about: what the caption begins with.
+        parts: which parts are listed, in this order.
+        chosen: which rows of networks.csv take part, besides.
+        paper: part -> implementation -> the ratio in the paper, in float32.
+    """
+
+    name: str
+    about: str
+    parts: tuple[str, ...]
+    chosen: Callable[[pd.DataFrame], pd.Series] = lambda table: pd.Series(True, index=table.index)
+    paper: dict[str, dict[str, str]] | None = None
+
+    def rows(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The measurements that take part."""
+        return table[table.part.isin(self.parts) & self.chosen(table)]
+
+    def missing(self, table: pd.DataFrame) -> str | None:
+        """Why the table cannot give a single ratio, or None."""
+        rows = self.rows(table)
+        if rows.empty:
+            return f"networks.csv has no measurement of {', '.join(NAMES[part] for part in self.parts)}"
+        if not self.frame(table).empty:
+            return None
+        failed = rows[rows.status != "ok"]
+        why = f" ({failed.iloc[0].status}: {failed.iloc[0].reason})" if len(failed) else ""
+        return f"no part has a time both dense and Kronecker-sparse{why}"
+
+    def frame(self, table: pd.DataFrame) -> pd.DataFrame:
+        """One row for each part, shape, accuracy class and mode that has a dense and another time."""
+        rows = self.rows(table)
+        rows = rows[rows.status == "ok"]
+        times = 1e3 * rows.pivot_table(index=KEYS, columns="implementation", values="median_s", observed=True)
+        if FULLY_CONNECTED not in times:
+            return times.iloc[:0].reset_index()
+        others = in_order(set(times) - {FULLY_CONNECTED})
+        times = times[times[FULLY_CONNECTED].notna() & times[others].notna().any(axis=1)]
+        ratios = times[others].div(times[FULLY_CONNECTED], axis=0).round(3)
+        shown = times[[FULLY_CONNECTED, *others]].map(milliseconds).add_suffix("_ms")
+        frame = shown.join(ratios.add_suffix("_over_fully_connected")).reset_index()
+        for name in _ORDER if self.paper else ():
+            frame[f"{name}_in_paper"] = [self._paper(row, name) for row in frame.itertuples()]
+        return self._sorted(frame)
+
+    def _paper(self, row: tuple, implementation: str) -> str | None:
+        in_paper = row.accuracy_class == "strict" and row.mode == "eager" and row.network == "vit_s16"
+        return self.paper.get(row.part, {}).get(implementation) if in_paper else None
+
+    def _sorted(self, frame: pd.DataFrame) -> pd.DataFrame:
+        orders = {"part": self.parts, "accuracy_class": tuple(CLASSES), "mode": MODES}
+        places = frame.assign(**{name: frame[name].map(order.index) for name, order in orders.items()})
+        by = ["network", "accuracy_class", "mode", "part", "batch_size", "tokens", "cached_tokens"]
+        frame = frame.loc[places.sort_values(by, kind="stable").index]
+        frame = frame.assign(part=frame["part"].map(NAMES))
+        unused = [name for name in ("cached_tokens",) if not frame[name].any()]
+        return frame.drop(columns=unused).dropna(axis=1, how="all").reset_index(drop=True)
+
+    def caption(self, table: pd.DataFrame) -> str:
+        """What is listed, and under what conditions."""
+        rows = self.rows(table)
+        rows = rows[rows.status == "ok"]
+        untimed = len(self.rows(table)) - len(rows)
+        return sentences(
+            self.about,
+            "Milliseconds of one forward pass; ratios are within an accuracy class: strict (float32 without TF32), "
+            "tf32 (TF32 allowed), float16. fully_connected is the dense network. mode: eager, compiled block by block with "
+            "torch.compile, or replayed from a CUDA graph.",
+            "The paper's ratios are of an A100 in float32." if self.paper else "",
+            f"{untimed} measurements have no time; networks.csv says why." if untimed else "",
+            measured_on(rows),
+        )
+
+    def draw(self, table: pd.DataFrame, output: Path) -> None:
+        """Writes <output>/<name>.csv and .md."""
+        sheets.save(self.frame(table), self.name, output, self.caption(table))
+
+
+def in_order(names: Sequence[str]) -> list[str]:
+    """Implementations: those of the paper first."""
+    return [name for name in _ORDER if name in names] + sorted(set(names) - set(_ORDER))
+
+
+def milliseconds(value: float) -> float:
+    """Four significant digits."""
+    return float(f"{value:.4g}")
+
+
+def measured_on(rows: pd.DataFrame) -> str:
+    """On what, with which versions: "NVIDIA H200, PyTorch 2.11.0, transformers 5.23.0, random weights."""
+    devices = " and ".join(rows.device_name.unique())
+    torch_versions = " and ".join(rows["torch"].unique())
+    others = [f"transformers {version}" for version in rows.transformers.unique() if version]
+    return ", ".join([devices, f"PyTorch {torch_versions}", *others, "random weights"]) + "."

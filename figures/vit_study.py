@@ -1,0 +1,106 @@
+"""What the notebook vit_submodules shows: the parts of one vision transformer, from networks.csv or measured here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import studies
+import torch
+from networks import Ratios, in_order, measured_on
+from table04_vit_submodules import TABLE as TABLE_04
+from table07_vit_linear import TABLE as TABLE_07
+
+from ksmm.measure.protocol import Protocol
+from ksmm.networks.accuracy import CLASSES
+from ksmm.networks.by_hand import Chains, measure_vit
+from ksmm.networks.entry import FULLY_CONNECTED
+from ksmm.networks.sizes import VITS
+from ksmm.problem import dtype_name
+
+MODULES, LAYERS = TABLE_04, TABLE_07
+
+
+def measured(architecture: str, chains: Chains, batch: int, dtype: str, implementations: Sequence[str]) -> pd.DataFrame:
+    """Measures what the notebook asks for, on the GPU if there is one."""
+    device_type = "cuda" if torch.cuda.is_available() else "cpu"
+    classes = [name for name, its in CLASSES.items() if dtype_name(its) == dtype]
+    classes = [name for name in classes if name != "tf32" or device_type == "cuda"]
+    protocol = Protocol(max_seconds=1.0, max_samples=20)
+    names = list(implementations) or ["kernel", "bmm"]
+    return measure_vit(architecture, chains or "paper", batch, classes, names, device_type, protocol)
+
+
+def chosen(
+    table: pd.DataFrame, dtype: str, architecture: str, chains: Chains, batch: int, implementations: Sequence[str]
+) -> pd.DataFrame:
+    """The rows of the table that the parameters stand for.
+
+    Raises:
+        ValueError: there are none; the message names what the table has.
+    """
+    rows = table[table.network.isin(VITS) & (table["mode"] == "eager") & (table.dtype == dtype)]
+    sparse = rows[rows.implementation != FULLY_CONNECTED]
+    if not isinstance(chains, str):
+        raise ValueError("chains of one's own are in no table; set measure = True, architecture and batch")
+    for column, wanted in (("network", architecture), ("chains", chains), ("batch_size", batch)):
+        known = list(sparse[column].unique())
+        wanted = wanted or next(iter(known), wanted)
+        if wanted not in known:
+            listed = ", ".join(map(str, known)) or "none"
+            raise ValueError(f"the table has no {dtype} measurement with {column} {wanted!r}; it has {listed}")
+        sparse = sparse[sparse[column] == wanted]
+    if implementations:
+        sparse = sparse[sparse.implementation.isin(implementations)]
+    keys = ["network", "batch_size"]
+    dense = rows[(rows.implementation == FULLY_CONNECTED) & (rows[keys] == sparse[keys].iloc[0]).all(axis=1)]
+    return pd.concat([dense, sparse])
+
+
+def conditions(rows: pd.DataFrame) -> str:
+    """On what, of what: the first line of the notebook."""
+    sparse = rows[rows.implementation != FULLY_CONNECTED].iloc[0]
+    size = VITS[sparse.network]
+    return (
+        f"{sparse.network}: N = {size.hidden}, {size.layers} blocks, batch {sparse.batch_size} of {size.image} × "
+        f"{size.image}, {size.tokens} tokens each, chains: {sparse.chains}. Measured on: {measured_on(rows)}"
+    )
+
+
+def table(rows: pd.DataFrame, ratios: Ratios) -> pd.DataFrame | str:
+    """The lines of one table, or why there are none."""
+    return ratios.missing(rows) or ratios.frame(rows).drop(columns=["network", "batch_size", "tokens", "mode"])
+
+
+def show(lines: pd.DataFrame | str, what: str) -> None:
+    """Displays the table, or that it is left out."""
+    if isinstance(lines, str):
+        studies.show(f"**Left out: {what}.** {lines}")
+    else:
+        studies.show_table(lines)
+
+
+def findings(modules: pd.DataFrame | str) -> list[str]:
+    """A sentence for each part, accuracy class and implementation."""
+    if isinstance(modules, str):
+        return []
+    names = [name.removesuffix("_ms") for name in modules if name.endswith("_ms")]
+    return [
+        f"- **{row['part']}**, {row['accuracy_class']}, {name}: {row[f'{name}_ms']:g} ms, "
+        f"{row[f'{name}_over_fully_connected']:.2f} of the dense {row['fully_connected_ms']:g} ms."
+        for row in modules.to_dict("records")
+        for name in in_order(set(names) - {FULLY_CONNECTED})
+        if pd.notna(row[f"{name}_ms"])
+    ]
+
+
+def accuracy(rows: pd.DataFrame) -> str:
+    """How close the errors came to their tolerances, and what was wrong."""
+    sparse = rows[(rows.implementation != FULLY_CONNECTED) & rows.relative_error.notna()]
+    lines = [
+        f"- {accuracy_class}: {(part.relative_error / part.tolerance).max():.2f} (errors up to "
+        f"{part.relative_error.max():.1e}, n = {len(part)})."
+        for accuracy_class, part in sparse.groupby("accuracy_class", sort=False)
+    ]
+    wrong = int((rows.status == "wrong").sum())
+    return "\n".join([*lines, *([f"- {wrong} were wrong, and have no time."] if wrong else [])])
