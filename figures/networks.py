@@ -104,8 +104,8 @@ class Ratios:
         return sentences(
             self.about,
             "Milliseconds of one forward pass; ratios are within an accuracy class: strict (float32 without TF32), "
-            "tf32 (TF32 allowed), float16. fully_connected is the dense network. mode: eager, compiled block by block with "
-            "torch.compile, or replayed from a CUDA graph.",
+            "tf32 (TF32 allowed), float16. fully_connected is the dense network. mode: eager, compiled block by block "
+            "with torch.compile, or replayed from a CUDA graph.",
             "The paper's ratios are of an A100 in float32." if self.paper else "",
             f"{untimed} measurements have no time; networks.csv says why." if untimed else "",
             measured_on(rows),

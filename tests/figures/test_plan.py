@@ -4,7 +4,9 @@ import json
 import plan
 import pytest
 
+from ksmm.networks import table as networks_table
 from ksmm.table import write_table
+from tests.figures.synthetic_networks import synthetic_networks
 
 
 @pytest.fixture
@@ -20,9 +22,23 @@ def test_says_of_every_script_what_it_is(planned):
     entries = json.loads(planned.read_text(encoding="utf-8"))
     assert set(entries) == set(plan.scripts())
     for name, entry in entries.items():
-        assert set(entry) == {"kind", "title", "caption", "missing"}
+        assert set(entry) == {"kind", "title", "caption", "source", "missing"}
         assert entry["kind"] == ("figure" if name.startswith("fig") else "table")
         assert bool(entry["caption"]) == (entry["missing"] is None)
+
+
+def test_a_table_that_is_not_there_is_a_reason(planned):
+    entry = json.loads(planned.read_text(encoding="utf-8"))["table04_vit_submodules"]
+    assert entry["source"] == "networks"
+    assert entry["missing"].startswith("there is no networks.csv")
+
+
+def test_tables_beside_it_are_read(small_table, tmp_path):
+    write_table(small_table, tmp_path / "time.csv")
+    networks_table.write_table(synthetic_networks(), tmp_path / "networks.csv")
+    entries = plan.plan(plan.read_tables(tmp_path / "time.csv"))
+    assert entries["table04_vit_submodules"]["missing"] is None
+    assert entries["table04_vit_submodules"]["caption"]
 
 
 def test_lists_what_is_left_out_and_why(planned):

@@ -12,6 +12,7 @@ import yaml
 
 import ksmm
 from ksmm.measure.records import read_record
+from ksmm.networks.table import read_table as read_networks
 from ksmm.table import read_table
 from tests.workflow.conftest import ROOT, TEST_CONFIG, run_snakemake
 
@@ -61,6 +62,22 @@ def test_the_table_has_one_row_per_measurement(finished_run):
     assert (measured["relative_error"] <= measured["tolerance"]).all()
     assert (measured["roofline_s"] > 0).all()
     assert table[table["status"] != "ok"]["reason"].str.len().gt(0).all()
+
+
+def test_networks_are_measured_and_profiled(finished_run):
+    results, _ = finished_run
+    table = read_networks(results / "networks.csv")
+    assert set(table["network"]) == {"vit_tiny"}
+    assert set(table["implementation"]) == {"fully_connected", "kernel", "bmm"}
+    assert set(table["status"]) <= {"ok", "skipped"}
+    measured = table[table["status"] == "ok"]
+    assert len(measured) >= 18 and (measured["relative_error"] <= measured["tolerance"]).all()
+    assert list((results / "networks" / "journal").iterdir()) == []
+    profile = rows(results / "networks_profile.csv")
+    assert {row["network"] for row in profile} == {"vit_tiny", "gpt2_tiny"}
+    assert sum(float(row["share"]) for row in profile if row["status"] == "ok") == pytest.approx(
+        len({(row["network"], row["implementation"]) for row in profile if row["status"] == "ok"}), rel=1e-3
+    )
 
 
 def test_every_figure_and_table_is_drawn_or_left_out_with_a_reason(finished_run):
@@ -119,7 +136,12 @@ def test_one_pattern_a_job_and_a_changed_protocol_measure_again(finished_run):
     assert re.search(r"time_patterns +4\b", done.stdout)
     done = run_snakemake(folder, "--dry-run", config={"protocol": {"seed": 7}})
     assert re.search(r"time_patterns +2\b", done.stdout)
-    assert not re.search(r"build_kernel +1\b", done.stdout)
+    assert not re.search(r"(build_kernel|measure_networks) +1\b", done.stdout)
+    done = run_snakemake(folder, "--dry-run", config={"networks": {"subjects": ["llama"]}})
+    assert re.search(r"measure_networks +1\b", done.stdout)
+    assert not re.search(r"time_patterns +\d", done.stdout)
+    done = run_snakemake(folder, "--dry-run", config={"networks": {"in_all": False, "subjects": ["llama"]}})
+    assert not re.search(r"measure_networks +1\b", done.stdout)
 
 
 def test_a_bad_record_is_named_set_aside_and_measured_again(copied_run):

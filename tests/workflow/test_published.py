@@ -17,10 +17,11 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def measurements(finished_run, tmp_path) -> Path:
-    """A folder of published measurements: the finished run's two records and ceilings, and a record that is broken."""
+    """A folder of published measurements: the finished run's records and ceilings, and a record that is broken."""
     results, _ = finished_run
     device = tmp_path / "published ones" / results.name
     shutil.copytree(results / "time" / "records", device / "time" / "records")
+    shutil.copytree(results / "networks" / "records", device / "networks" / "records")
     shutil.copy(results / "ceilings.json", device)
     (device / "time" / "records" / "1x2x2x1.json").write_text('{"schema_version": 1, "job"')
     return device.parent
@@ -36,7 +37,7 @@ def test_published_records_are_drawn_and_left_alone(finished_run, measurements, 
     config = {
         "device": results.name,
         "measurements": str(measurements),
-        "figures": ["fig02_support", "fig06_speedup_vs_ratio", "table03_speedups"],
+        "figures": ["fig02_support", "fig06_speedup_vs_ratio", "table03_speedups", "table04_vit_submodules"],
         "notebooks": [],
     }
     done = run_snakemake(folder, config=config, snakefile=tmp_path / "a copy" / "Snakefile")
@@ -44,8 +45,11 @@ def test_published_records_are_drawn_and_left_alone(finished_run, measurements, 
     drawn = folder / "results" / results.name
     assert contents(measurements) == before
     assert not (drawn / "time" / "records").exists()
+    assert not (drawn / "networks").exists()
     assert not (drawn / "build.json").exists()
     assert (drawn / "time.csv").read_text() == (results / "time.csv").read_text()
+    for file in ("networks.csv", "tables/table04_vit_submodules.csv"):
+        assert (drawn / file).read_text() == (results / file).read_text()
     assert (drawn / "figures" / "fig02_support.pdf").exists()
     assert (drawn / "report.html").exists()
     with (drawn / "rejected.csv").open(newline="") as file:

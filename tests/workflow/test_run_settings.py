@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from pathlib import Path
 
 import pytest
 
@@ -61,6 +62,21 @@ def test_the_pipeline_says_what_to_do_about_an_absent_gpu(tmp_path, monkeypatch)
 def test_an_unknown_name_is_refused_with_those_that_are_known(key):
     with pytest.raises(ConfigError, match=rf"config key {key} has 'magic'; it must be all, or a list"):
         run_settings.run_settings(changed(preset("test"), key, ["magic"]))
+
+
+@pytest.mark.parametrize("key", ["subjects", "cpu.implementations"])
+def test_an_unknown_name_of_networks_is_refused_with_those_that_are_known(key):
+    with pytest.raises(ConfigError, match=rf"config key networks.{key} has 'magic'; it must be all, or a list"):
+        run_settings.run_settings(changed(preset("test"), f"networks.{key}", ["magic"]))
+
+
+def test_a_device_published_without_networks_has_no_table_of_them(monkeypatch, tmp_path):
+    (tmp_path / "nvidia-z1" / "time" / "records").mkdir(parents=True)
+    (tmp_path / "nvidia-z1" / "time" / "records" / "1x2x2x1.json").touch()
+    config = {**preset("test"), "device": "nvidia-z1", "measurements": str(tmp_path), "results": str(tmp_path / "r")}
+    settings = run_settings.run_settings(config)
+    assert [Path(table).name for table in settings.tables] == ["time.csv"]
+    assert settings.networks_results == []
 
 
 @pytest.mark.parametrize("name", ["default", "paper", "test"])
