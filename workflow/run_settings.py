@@ -63,9 +63,8 @@ class RunSettings:
 
     @property
     def tables(self) -> list[str]:
-        """The tables that figures are drawn from: of networks where they are to be measured, or were."""
-        measured = bool(self.networks) and (self.networks_in_all or (self.results / "networks.csv").exists())
-        names = ["time.csv", "networks.csv"] if measured else ["time.csv"]
+        """The tables that figures are drawn from: that of networks where these are part of `all`, or are published."""
+        names = ["time.csv", "networks.csv"] if self.networks and self.networks_in_all else ["time.csv"]
         return [str(self.results / name) for name in names]
 
 

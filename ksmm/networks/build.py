@@ -7,14 +7,17 @@ import dataclasses
 import torch
 from torch import nn
 
+from ksmm.implementations import get_implementation
 from ksmm.linear import KSLinear
 from ksmm.networks.accuracy import CLASSES
 from ksmm.networks.chains import CHAINS
 from ksmm.networks.entry import Entry
 from ksmm.networks.language import build_gpt2, build_llama_block
-from ksmm.networks.network import Network
+from ksmm.networks.network import Network, UnavailableError
 from ksmm.networks.sizes import GPTS, LLAMAS, VITS
 from ksmm.networks.vit import build_timm_vit, build_vit
+from ksmm.patterns import Pattern
+from ksmm.problem import Problem
 from ksmm.replace import Rule, replace_linear
 
 BUILDERS = {
@@ -24,6 +27,8 @@ BUILDERS = {
     "vit_s16_timm": build_timm_vit,
 }
 """Network -> what builds it."""
+
+_ANY = Pattern(1, 1, 1, 1)
 
 
 def build_network(entry: Entry, device_type: str, seed: int, rule: Rule | None = None) -> Network:
@@ -38,7 +43,7 @@ def build_network(entry: Entry, device_type: str, seed: int, rule: Rule | None =
         rule: for the chains; by default that of the entry's name for them.
 
     Raises:
-        NotHereError: a package is missing.
+        UnavailableError: a package is missing, or the implementation does not take the network's patterns here.
         ValueError: an unknown network or name of chains; the rule has no chain for any layer.
     """
     if entry.network not in BUILDERS:
@@ -52,6 +57,7 @@ def build_network(entry: Entry, device_type: str, seed: int, rule: Rule | None =
         module = network.module.to(dtype).eval().requires_grad_(False)
         if not entry.is_dense:
             _make_sparse(module, network.replaced, rule or CHAINS[entry.chains], entry.implementation)
+            _freeze(module, Problem(_ANY, entry.batch_size * entry.tokens, dtype, "batch_first", device_type))
     inputs = tuple(x.to(dtype) if x.is_floating_point() else x for x in network.inputs)
     cache = network.cache and network.cache.picked(list(range(entry.batch_size)), dtype)
     return dataclasses.replace(network, inputs=inputs, cache=cache)
@@ -62,6 +68,15 @@ def _make_sparse(module: nn.Module, names: tuple[str, ...], rule: Rule, implemen
     report = replace_linear(module, rule, modules=names, implementation=implementation)
     if not report.replaced:
         raise ValueError(f"the rule has no chain for any of the layers {', '.join(report.left)}")
+
+
+def _freeze(module: nn.Module, problem: Problem) -> None:
+    """Packs the weights of every KSLinear once, as for inference, where its implementation takes the problem."""
     for layer in module.modules():
-        if isinstance(layer, KSLinear):
-            layer.freeze()
+        if not isinstance(layer, KSLinear):
+            continue
+        for pattern in layer.chain if layer.implementation != "auto" else ():
+            reason = get_implementation(layer.implementation).supports(dataclasses.replace(problem, pattern=pattern))
+            if reason is not None:
+                raise UnavailableError(f"{layer.implementation} cannot multiply pattern {pattern}: {reason}")
+        layer.freeze()

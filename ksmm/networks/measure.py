@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from ksmm.implementations import get_implementation
 from ksmm.measure import memory, nvidia, timer
 from ksmm.measure.bench import is_poison, one_line
 from ksmm.measure.check import fault_of_error
@@ -20,9 +19,7 @@ from ksmm.networks.build import build_network
 from ksmm.networks.entry import Entry
 from ksmm.networks.measurement import NetworkMeasurement
 from ksmm.networks.modes import prepare
-from ksmm.networks.network import Network, NotHereError
-from ksmm.patterns import Pattern
-from ksmm.problem import Problem
+from ksmm.networks.network import Network, UnavailableError
 from ksmm.replace import Rule, count_parameters, linear_operations
 
 
@@ -63,7 +60,7 @@ def measure(entry: Entry, protocol: Protocol, device_type: str, rule: Rule | Non
         else:
             with torch.no_grad(), precision(entry.accuracy_class):
                 _measure(entry, protocol, device_type, rule, facts)
-    except NotHereError as error:
+    except UnavailableError as error:
         facts |= {"status": "skipped", "reason": str(error)}
     except Exception as error:  # noqa: BLE001 - a compiler, a model may raise anything; the other entries must go on
         if memory.is_out_of_memory(error):
@@ -81,18 +78,12 @@ def measure(entry: Entry, protocol: Protocol, device_type: str, rule: Rule | Non
 
 
 def unsupported(entry: Entry, device_type: str) -> str | None:
-    """None if an entry can be tried on a kind of device, else why not."""
+    """None if there are the entry's accuracy class and mode on a kind of device, else why not."""
     if device_type != "cuda" and entry.accuracy_class == "tf32":
         return "TF32 is a precision of CUDA devices"
     if device_type != "cuda" and entry.mode.endswith("cuda_graph"):
         return "CUDA graphs need a CUDA device"
-    if entry.is_dense:
-        return None
-    # Any pattern does: what an implementation lacks here is a library, a device or a dtype.
-    problem = Problem(Pattern(1, 16, 16, 1), 16, CLASSES[entry.accuracy_class], "batch_first", device_type)
-    if entry.implementation == "auto":
-        return None
-    return get_implementation(entry.implementation).supports(problem)
+    return None
 
 
 def _measure(entry: Entry, protocol: Protocol, device_type: str, rule: Rule | None, facts: dict[str, Any]) -> None:

@@ -11,8 +11,8 @@ from ksmm.networks.cache import RepeatableCache
 from ksmm.networks.equivalent import dense_equivalent
 
 
-class NotHereError(RuntimeError):
-    """A network that cannot be built here; the message says what is missing."""
+class UnavailableError(RuntimeError):
+    """A network that cannot be built or run here; the message says what is missing."""
 
 
 @dataclass(frozen=True)

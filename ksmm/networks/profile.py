@@ -14,7 +14,7 @@ from ksmm.networks.build import build_network
 from ksmm.networks.entry import FULLY_CONNECTED, Entry
 from ksmm.networks.measure import unsupported
 from ksmm.networks.modes import prepare
-from ksmm.networks.network import NotHereError
+from ksmm.networks.network import UnavailableError
 from ksmm.networks.sizes import GPTS, SIZES, VITS
 
 COLUMNS = (
@@ -71,7 +71,7 @@ def profile(entry: Entry, protocol: Protocol, device_type: str) -> list[dict[str
                 | {"calls_per_pass": calls, "seconds_per_pass": seconds, "share": seconds / total}
                 for name, calls, seconds in kernels
             ]
-        except NotHereError as error:
+        except UnavailableError as error:
             reason = str(error)
         except RuntimeError as error:
             if not memory.is_out_of_memory(error):

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from ksmm.networks.entry import Entry
-from ksmm.networks.network import Network, NotHereError, OneOutput
+from ksmm.networks.network import Network, OneOutput, UnavailableError
 from ksmm.networks.sizes import VITS, VitSize
 
 REPLACED = ("*q_proj", "*k_proj", "*v_proj", "*fc1", "*fc2")
@@ -20,7 +20,7 @@ def build_vit(entry: Entry) -> Network:
     """The part of a vision transformer of transformers, in float32 on PyTorch's default device.
 
     Raises:
-        NotHereError: transformers cannot be imported.
+        UnavailableError: transformers cannot be imported.
         KeyError: the entry's network is not one of sizes.VITS.
     """
     size = VITS[entry.network]
@@ -54,7 +54,7 @@ def _model(size: VitSize, layers: int) -> nn.Module:
     try:
         from transformers import ViTConfig, ViTForImageClassification
     except ImportError as error:
-        raise NotHereError(f"transformers cannot be imported ({error}); pip install -e .[networks]") from None
+        raise UnavailableError(f"transformers cannot be imported ({error}); pip install -e .[networks]") from None
     config = ViTConfig(
         hidden_size=size.hidden,
         num_hidden_layers=layers,
@@ -72,11 +72,11 @@ def build_timm_vit(entry: Entry) -> Network:
     """ViT-S/16 of timm, whole.
 
     Raises:
-        NotHereError: timm cannot be imported: it needs torchvision, which the CPU-only PyTorch has no build of.
+        UnavailableError: timm cannot be imported: it needs torchvision, which the CPU-only PyTorch has no build of.
     """
     try:
         import timm
     except ImportError as error:
-        raise NotHereError(f"timm cannot be imported ({error})") from None
+        raise UnavailableError(f"timm cannot be imported ({error})") from None
     model = timm.create_model("vit_small_patch16_224", pretrained=False)
     return Network(model, (torch.randn(entry.batch_size, 3, 224, 224),), ("blocks.*",), tuple(model.blocks))

@@ -9,7 +9,7 @@ from ksmm.networks.chains import paper_chain
 from ksmm.networks.entry import FULLY_CONNECTED, Entry
 from ksmm.networks.language import NextToken
 from ksmm.networks.modes import prepare
-from ksmm.networks.network import NotHereError
+from ksmm.networks.network import UnavailableError
 from tests.networks.conftest import ENTRIES, changed
 
 
@@ -118,11 +118,11 @@ def test_every_mode_computes_the_same(name, mode):
 
 def test_what_is_not_installed_is_said(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "timm", None)
-    with pytest.raises(NotHereError, match="timm cannot be imported"):
+    with pytest.raises(UnavailableError, match="timm cannot be imported"):
         build_network(changed(ENTRIES["whole"], network="vit_s16_timm"), "cpu", 0)
     monkeypatch.setitem(__import__("sys").modules, "transformers", None)
     for name in ("whole", "prefill", "llama"):
-        with pytest.raises(NotHereError, match=r"transformers cannot be imported.*networks"):
+        with pytest.raises(UnavailableError, match=r"transformers cannot be imported.*networks"):
             build_network(ENTRIES[name], "cpu", 0)
 
 

@@ -50,6 +50,7 @@ def test_infinity_is_wrong(monkeypatch):
         ({"accuracy_class": "tf32"}, "TF32 is a precision of CUDA devices"),
         ({"mode": "cuda_graph"}, "CUDA graphs need a CUDA device"),
         ({"implementation": "kernel_strict"}, "on a CPU the kernel is strict anyway"),
+        ({"implementation": "bmm_strided"}, "bmm_strided cannot multiply pattern 1,48,12,2: batch_first"),
         ({"network": "vit_s16_timm"}, "timm cannot be imported"),
     ],
 )

@@ -140,8 +140,6 @@ def test_one_pattern_a_job_and_a_changed_protocol_measure_again(finished_run):
     done = run_snakemake(folder, "--dry-run", config={"networks": {"subjects": ["llama"]}})
     assert re.search(r"measure_networks +1\b", done.stdout)
     assert not re.search(r"time_patterns +\d", done.stdout)
-    done = run_snakemake(folder, "--dry-run", config={"networks": {"in_all": False, "subjects": ["llama"]}})
-    assert not re.search(r"measure_networks +1\b", done.stdout)
 
 
 def test_a_bad_record_is_named_set_aside_and_measured_again(copied_run):

@@ -79,6 +79,15 @@ def test_a_device_published_without_networks_has_no_table_of_them(monkeypatch, t
     assert settings.networks_results == []
 
 
+@pytest.mark.parametrize(("in_all", "tables"), [(True, ["time.csv", "networks.csv"]), (False, ["time.csv"])])
+def test_networks_are_part_of_all_where_the_config_says_so(in_all, tables):
+    settings = run_settings.run_settings(changed(preset("test"), "networks.in_all", in_all))
+    assert [Path(table).name for table in settings.tables] == tables
+    assert [Path(path).name for path in settings.networks_results] == [
+        *("networks.csv", "networks_profile.csv", "vit_submodules.json")
+    ]
+
+
 @pytest.mark.parametrize("name", ["default", "paper", "test"])
 def test_every_preset_gives_jobs_that_cover_its_patterns_once(name):
     config = changed(preset(name), "device", "cpu")
