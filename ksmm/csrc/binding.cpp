@@ -1,7 +1,7 @@
 // The operator ksmm::ks_matmul: checks tensors, describes them to multiply_cpu or multiply_cuda, and nothing else.
 //
-// The fake kernel and the gradients are registered from Python (ksmm/implementations/kernel.py), where they are
-// shorter. Python.h is not included, so that one library serves every Python version of a PyTorch build.
+// Its gradients are in gradients.cpp; the fake kernel is registered from Python (ksmm/implementations/kernel.py), where
+// it is shorter. Python.h is not included, so that one library serves every Python version of a PyTorch build.
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
