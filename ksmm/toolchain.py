@@ -21,9 +21,11 @@ COMMON_FLAGS = ("-O3", "-fPIC", "-fvisibility=hidden", "-ffp-contract=fast", "-W
 
 # The CPU kernel is compiled once per instruction set and chosen when it runs (csrc/cpu/multiply.cpp).
 _AVX2 = ("-mavx2", "-mfma", "-mf16c")
+_AVX512 = (*_AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mprefer-vector-width=512")
 VARIANT_FLAGS = {
     "variant_avx2": _AVX2,
-    "variant_avx512": (*_AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mprefer-vector-width=512"),
+    "variant_avx512": _AVX512,
+    "variant_avx512_bf16": (*_AVX512, "-mavx512bf16"),
 }
 
 PYTORCH_SOURCES = ("binding", "gradients")

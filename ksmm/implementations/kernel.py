@@ -9,6 +9,7 @@ import functools
 from typing import ClassVar
 
 import torch
+
 from ksmm import build
 from ksmm.gradients import fake_product
 from ksmm.implementations.base import Implementation, Packed, register
