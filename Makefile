@@ -67,5 +67,5 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	@echo "Installing into .venv, which takes a minute or two ..."
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) \
-	  -c constraints.txt -e '.[build,workflow,dev]'
+	  -c constraints.txt -e '.[build,workflow,slurm,dev]'
 	@touch $@

@@ -13,6 +13,7 @@ min_version("9.27")
 ROOT = Path(os.path.relpath(workflow.basedir))
 sys.path.insert(0, f"{workflow.basedir}/workflow")
 
+import cost_model
 from run_settings import run_settings, use_own_python
 from run_summary import read_rows, summary
 

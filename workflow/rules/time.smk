@@ -7,6 +7,20 @@ TIMING_THREADS = 1 if run.device_type == "cuda" else workflow.cores
 TIMING_GPUS = 1 if run.device_type == "cuda" else 0
 
 
+def timing_runtime(wildcards, attempt):
+    """Minutes that a timing job may take; more at each retry."""
+    return cost_model.timing_minutes(
+        run.jobs[wildcards.job],
+        run.device_type,
+        MEASURED["batch_size"],
+        MEASURED["dtypes"],
+        config["layouts"],
+        run.implementations,
+        config["protocol"],
+        attempt,
+    )
+
+
 rule measure_ceilings:
     output:
         record=RESULTS / "ceilings.json",
@@ -15,15 +29,17 @@ rule measure_ceilings:
     threads: TIMING_THREADS
     resources:
         gpu=TIMING_GPUS,
-        mem_mb=4000,
+        mem_mb=8000,
+        runtime=lambda wildcards, attempt: cost_model.ceilings_minutes(MEASURED.get("dtypes", []), attempt),
     params:
         script=lambda wildcards, threads: ROOT / "workflow/scripts/measure_ceilings.py",
+        device=lambda wildcards, threads: run.device,
         device_type=run.device_type,
         dtypes=MEASURED.get("dtypes", []),
     message:
         f"Measuring copy bandwidth and matrix product rate of {run.device}"
     shell:
-        "python {params.script:q} --device-type {params.device_type} --dtypes {params.dtypes}"
+        "python {params.script:q} --device {params.device:q} --device-type {params.device_type} --dtypes {params.dtypes}"
         " --record {output.record:q} > {log:q} 2>&1"
 
 
@@ -39,9 +55,11 @@ rule time_patterns:
     threads: TIMING_THREADS
     resources:
         gpu=TIMING_GPUS,
-        mem_mb=8000,
+        mem_mb=16000,
+        runtime=timing_runtime,
     params:
         script=lambda wildcards, threads: ROOT / "workflow/scripts/time_patterns.py",
+        device=lambda wildcards, threads: run.device,
         jobs=lambda wildcards, threads: len(run.jobs),
         patterns=lambda wildcards: run.jobs[wildcards.job],
         device_type=run.device_type,
@@ -54,7 +72,7 @@ rule time_patterns:
     message:
         "Timing {wildcards.job}"
     shell:
-        "python {params.script:q} --patterns {params.patterns} --device-type {params.device_type}"
+        "python {params.script:q} --patterns {params.patterns} --device {params.device:q} --device-type {params.device_type}"
         " --batch-size {params.batch_size} --dtypes {params.dtypes} --layouts {params.layouts}"
         " --implementations {params.implementations} --protocol {params.protocol:q}"
         " --record {output.record:q} --journal {params.journal:q} --jobs {params.jobs} --log {log:q}"
@@ -83,6 +101,7 @@ rule aggregate:
     threads: 1
     resources:
         mem_mb=2000,
+        runtime=20,
     params:
         rejected=RESULTS / "time/rejected",
     message:
