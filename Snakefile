@@ -56,6 +56,12 @@ rule all:
         run.records,
 
 
+# A job that has arrived on a cluster's node runs there as it is. Otherwise each member of a group would start a step of
+# the scheduler's and another Snakemake, several seconds each.
+if workflow.remote_exec:
+    workflow.localrules(*(rule.name for rule in workflow.rules))
+
+
 onsuccess:
     print(summary(RESULTS))
 

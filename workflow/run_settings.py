@@ -105,7 +105,7 @@ def published_devices(measurements: Path) -> list[str]:
 def resolve_device(name: str, measurements: Path) -> tuple[str, str]:
     """The slug of a device and what to do there: "cpu" or "cuda" to measure, "published" to draw its records.
 
-    "cuda:nvidia-h200" is measured on by jobs that run elsewhere, on a cluster's nodes: nothing is asked of this machine.
+    "cuda:nvidia-h200" is for jobs that measure elsewhere, on a cluster's nodes: nothing is asked of this machine.
 
     Raises:
         ConfigError: a GPU is asked for where PyTorch sees none, or the name is not that of a published device.

@@ -11,11 +11,14 @@ from typing import Any
 import yaml
 
 SITE_VARIABLE = "KSMM_SLURM_SITE"
+GROUP_VARIABLE = "KSMM_TIMING_JOBS_PER_GROUP"
 ARCHITECTURES_VARIABLE = "KSMM_CUDA_ARCHITECTURES"
 DEFAULT_SITE = Path(__file__).resolve().parent / "profiles" / "slurm" / "site.yaml"
 
 GPU_RULES = ("measure_ceilings", "time_patterns", "tune_kernel", "count_kernel")
 """The rules that hold a GPU where the config measures on CUDA; of the others only the build may, to ask what it is."""
+
+_MOST_GROUPS = 1000
 
 _WORD = r"[A-Za-z0-9_.,:+@&|*\[\]-]+"
 _TEXTS = {
@@ -89,9 +92,18 @@ def _complaints_about(key: str, value: object) -> list[str]:
 
 
 def export(site: dict[str, Any]) -> None:
-    """Puts into the environment, which Slurm hands on to every job, what the build reads from it."""
+    """Puts into the environment, which Slurm hands on to every job, what the rules and the build read from it."""
+    os.environ[GROUP_VARIABLE] = str(site["timing_jobs_per_slurm_job"])
     if site["cuda_architectures"]:
         os.environ[ARCHITECTURES_VARIABLE] = str(site["cuda_architectures"])
+
+
+def group_components() -> dict[str, int]:
+    """Group -> how many jobs it may hold: any number, so that the names of the groups alone say what is in one.
+
+    The rule time_patterns calls its groups timing0, timing1 ...; Snakemake knows no pattern for names.
+    """
+    return dict.fromkeys(["drawing", "notebooks", *(f"timing{number}" for number in range(_MOST_GROUPS))], 1000)
 
 
 def default_resources(site: dict[str, Any]) -> dict[str, int | str]:
@@ -107,7 +119,7 @@ def default_resources(site: dict[str, Any]) -> dict[str, int | str]:
 
 
 def gpu_resources(site: dict[str, Any]) -> dict[str, dict[str, int | str]]:
-    """Rule -> what it asks for, for the rules that hold a GPU; the cost model's runtime stays unless the site has one."""
+    """Rule -> what it asks for, for the rules that hold a GPU; without minutes the cost model's runtime stays."""
     texts = _quoted(
         {"slurm_partition": site["partition"], "constraint": site["constraint"], "gpu_model": site["gpu_model"]}
     )

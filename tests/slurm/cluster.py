@@ -24,8 +24,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NODE = "pretended"
-PARTITION = "gpu"
-_PROGRAMS = ("munged", "mungekey", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol")
+PARTITIONS = ("gpu", "cpu")
+"""Both have the one node; a job says by its partition what it thinks it needs."""
+
+_PROGRAMS = ("munged", "mungekey", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol")
 _PID_FILES = {"slurmd": "slurmd.pid", "slurmctld": "slurmctld.pid", "munged": "munge/pid"}
 _LOGS = {"slurmd": "slurmd.log", "slurmctld": "slurmctld.log", "munged": "munge/log"}
 _PATIENCE_S = 30.0
@@ -65,14 +67,8 @@ KillWait=2
 OverTimeLimit=0
 GresTypes=gpu
 NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory={memory_mb} Gres=gpu:{gpus} State=UNKNOWN
-PartitionName={partition} Nodes={node} Default=YES MaxTime=INFINITE State=UP
 """
-
-# Snakemake's job step takes SLURM_CONF from the environment before it calls srun, which would then look in /etc/slurm.
-_SRUN = """\
-#!/bin/sh
-SLURM_CONF={folder}/slurm.conf exec {srun} "$@"
-"""
+_PARTITION = "PartitionName={name} Nodes={node} MaxTime=INFINITE State=UP\n"
 
 # The lock that keeps two measurements on one CPU apart would hide what Slurm does with two jobs: one for each GPU.
 _TASK_PROLOG = """\
@@ -111,8 +107,7 @@ class Cluster:
     @property
     def environment(self) -> dict[str, str]:
         """What to set in a process's environment, so that sbatch, squeue ... speak to this Slurm."""
-        path = f"{self.folder / 'bin'}:{os.environ.get('PATH', '/usr/bin:/bin')}"
-        return {"SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": path}
+        return {"SLURM_CONF": str(self.folder / "slurm.conf")}
 
     def start(self) -> None:
         """Writes the configuration, starts the daemons, and waits for the node to be idle.
@@ -133,7 +128,7 @@ class Cluster:
         """Ends the jobs, then the daemons; what is not running is passed over."""
         with contextlib.suppress(subprocess.CalledProcessError, subprocess.TimeoutExpired):
             if self.pid("slurmctld") is not None:
-                self.command("scancel", "--quiet", *self.jobs())
+                self.cancel(*self.jobs())
                 self._wait(lambda: not self.jobs(), "jobs do not end", log="slurmctld")
         for name in _PID_FILES:
             self._end(name)
@@ -151,6 +146,11 @@ class Cluster:
         """Numbers of the jobs in these states; without any, of those that are queued or running."""
         chosen = [f"--states={','.join(states)}"] if states else []
         return self.command("squeue", "--noheader", "--format=%i", *chosen).split()
+
+    def cancel(self, *jobs: str) -> None:
+        """Cancels jobs by their numbers; those that have ended are passed over."""
+        if jobs:
+            self.command("scancel", "--quiet", *jobs)
 
     def node_state(self) -> str:
         """What sinfo says of the node: idle, mixed, draining ..."""
@@ -177,14 +177,15 @@ class Cluster:
         return None
 
     def _write_files(self) -> None:
-        for name in (".", "bin", "state", "spool", "munge"):
+        for name in (".", "state", "spool", "munge"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o755)
         host = socket.gethostname().split(".")[0]
         ports = _free_ports(2)
-        settings = {**vars(self), "node": NODE, "partition": PARTITION, "host": host}
+        settings = {**vars(self), "node": NODE, "host": host}
         settings |= {"controller_port": ports[0], "node_port": ports[1]}
-        (self.folder / "slurm.conf").write_text(_CONF.format(**settings))
+        partitions = "".join(_PARTITION.format(name=name, node=NODE) for name in PARTITIONS)
+        (self.folder / "slurm.conf").write_text(_CONF.format(**settings) + partitions)
         lines = []
         for number in range(self.gpus):
             device = self.folder / f"gpu{number}"
@@ -192,10 +193,9 @@ class Cluster:
                 os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
             lines.append(f"NodeName={NODE} Name=gpu File={device}\n")
         (self.folder / "gres.conf").write_text("".join(lines))
-        scripts = {"task_prolog": _TASK_PROLOG, "bin/srun": _SRUN}
-        for name, text in scripts.items():
-            (self.folder / name).write_text(text.format(folder=self.folder, srun=_find("srun")))
-            (self.folder / name).chmod(0o755)
+        prolog = self.folder / "task_prolog"
+        prolog.write_text(_TASK_PROLOG.format(folder=self.folder))
+        prolog.chmod(0o755)
 
     def _start_munge(self) -> None:
         """Starts munged as its own user, which its key, its socket and their folder must belong to."""
@@ -266,7 +266,7 @@ def main() -> None:
         cluster.start()
     except ClusterError as error:
         sys.exit(str(error))
-    sys.stdout.write(f"export SLURM_CONF={cluster.folder}/slurm.conf PATH={cluster.folder}/bin:$PATH\n")
+    sys.stdout.write(f"export SLURM_CONF={cluster.folder}/slurm.conf\n")
 
 
 if __name__ == "__main__":
