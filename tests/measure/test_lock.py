@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ksmm.measure import lock
+from ksmm.measure import lock, lock_files
 
 HOLDER = textwrap.dedent(
     """
@@ -57,13 +57,13 @@ def test_it_is_free_afterwards_whatever_happened():
 
 
 def test_the_first_free_one_of_several_is_taken():
-    with lock.hold_any(["GPU-1", "GPU-2"]) as first, lock.hold_any(["GPU-1", "GPU-2"]) as second:
+    with lock_files.hold_any(["GPU-1", "GPU-2"]) as first, lock_files.hold_any(["GPU-1", "GPU-2"]) as second:
         assert (first, second) == ("GPU-1", "GPU-2")
 
 
 def test_every_user_may_lock():
     with lock.device_lock("cpu"):
-        directory = lock.lock_directory()
+        directory = lock_files.lock_directory()
         assert directory.stat().st_mode & 0o7777 == 0o1777
         assert (directory / "cpu.lock").stat().st_mode & 0o666 == 0o666
         assert (directory / "cpu.lock").read_text() == f"{os.getpid()}\n"
@@ -74,8 +74,8 @@ def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path):
         pass
     victim = tmp_path / "victim"
     victim.write_text("mine")
-    (lock.lock_directory() / "cpu.lock").unlink()
-    (lock.lock_directory() / "cpu.lock").symlink_to(victim)
+    (lock_files.lock_directory() / "cpu.lock").unlink()
+    (lock_files.lock_directory() / "cpu.lock").symlink_to(victim)
     with pytest.raises(OSError, match="symbolic links"), lock.device_lock("cpu"):
         pass
     assert victim.read_text() == "mine"
@@ -83,15 +83,15 @@ def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path):
 
 def test_a_file_in_the_place_of_the_directory_is_named(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv(lock.DIRECTORY_VARIABLE, str(tmp_path / "file"))
-    with pytest.raises(NotADirectoryError, match=r"file should hold the locks.*KSMM_LOCK_DIRECTORY"):
+    monkeypatch.setenv(lock_files.DIRECTORY_VARIABLE, str(tmp_path / "file"))
+    with pytest.raises(lock_files.UnsafeLockError, match=r"file should hold the locks.*KSMM_LOCK_DIRECTORY"):
         lock.device_lock("cpu").__enter__()
 
 
-def test_the_default_directory_is_the_machines(monkeypatch):
-    monkeypatch.delenv(lock.DIRECTORY_VARIABLE)
-    assert lock.lock_directory().name == "ksmm-locks"
-    assert isinstance(lock.lock_directory(), Path)
+def test_the_default_directory_is_the_machines(monkeypatch, tmp_path):
+    monkeypatch.delenv(lock_files.DIRECTORY_VARIABLE)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # each user's own, on many machines
+    assert lock_files.lock_directory() == Path("/tmp/ksmm-locks")
 
 
 GPUS = ["GPU-aa11", "GPU-aa22", "MIG-bb33"]
@@ -119,8 +119,8 @@ def test_the_gpus_that_are_visible(variable, visible):
 
 
 def test_a_slash_in_a_name_is_no_folder():
-    with lock.hold_any(["MIG-GPU-cc/1/0"]):
-        assert (lock.lock_directory() / "MIG-GPU-cc_1_0.lock").is_file()
+    with lock_files.hold_any(["MIG-GPU-cc/1/0"]):
+        assert (lock_files.lock_directory() / "MIG-GPU-cc_1_0.lock").is_file()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
