@@ -13,6 +13,7 @@ min_version("9.27")
 ROOT = Path(os.path.relpath(workflow.basedir))
 sys.path.insert(0, f"{workflow.basedir}/workflow")
 
+from run_command import remember
 from run_settings import run_settings, use_own_python
 from run_summary import read_rows, summary
 
@@ -53,6 +54,11 @@ rule all:
     input:
         RESULTS / "report.html",
         run.records,
+
+
+# For `python -m ksmm resume`, after a run that died.
+onstart:
+    remember(sys.argv[1:], RESULTS, run.device if run.measures else None)
 
 
 onsuccess:
