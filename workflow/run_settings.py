@@ -79,21 +79,24 @@ def use_own_python() -> None:
 def check_library(record: Path, kernel_sources: str) -> None:
     """Checks that the library that the record of a build tells of is still there, if it was made of these sources.
 
-    Building it again by the pipeline would measure everything again, too.
+    The pipeline would not build it again, as its record is there, and `kernel` would be skipped.
 
     Raises:
-        ConfigError: it is gone, or was built with another PyTorch.
+        ConfigError: it is gone, or was built with another PyTorch, or the record cannot be read.
     """
     from ksmm.build import find, reason_missing
 
     if not record.exists():
         return
-    content = json.loads(record.read_text(encoding="utf-8"))
+    try:
+        content = json.loads(record.read_text(encoding="utf-8"))
+    except ValueError:
+        raise ConfigError(f"{record} is not whole JSON; remove it, nothing measured is lost by that") from None
     built = content.get("library") is not None and content.get("source_hash") == kernel_sources
     if built and find() is None:
         raise ConfigError(
             f"{record} says that the kernel library is built, but {reason_missing()}; "
-            f"that keeps what was measured. To measure everything again instead, remove {record}"
+            f"that keeps what was measured. To measure everything again instead, remove {record.parent}"
         )
 
 

@@ -58,7 +58,7 @@ def test_the_paper_preset_measures_the_papers_protocol():
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        ("bach_size", 16, ["bach_size is unknown", "Allowed here: counters, cpu, cuda"]),
+        ("bach_size", 16, ["bach_size is unknown", "Allowed here: busy_gpu_max_wait_s, counters, cpu"]),
         ("cpu.bach_size", 16, ["cpu.bach_size is unknown", "did you mean cpu.batch_size?"]),
         ("cpu.batch_size", -3, ["cpu.batch_size is -3", "at least 1"]),
         ("cpu.batch_size", 2.5, ["cpu.batch_size is 2.5", "integer"]),

@@ -64,4 +64,4 @@ rule draw_counters:
     message:
         "Drawing the counters in {input.counters}"
     shell:
-        "python {input.script:q} --counters {input.counters:q} --output $(dirname {output.png:q}) > {log:q} 2>&1"
+        'python {input.script:q} --counters {input.counters:q} --output "$(dirname {output.png:q})" > {log:q} 2>&1'

@@ -64,7 +64,7 @@ rule draw_figure:
     message:
         "Drawing {wildcards.name}"
     shell:
-        "python {input.script:q} --table {input.table:q} --output $(dirname {output.png:q}) > {log:q} 2>&1"
+        'python {input.script:q} --table {input.table:q} --output "$(dirname {output.png:q})" > {log:q} 2>&1'
 
 
 rule draw_table:
@@ -92,7 +92,7 @@ rule draw_table:
     message:
         "Writing {wildcards.name}"
     shell:
-        "python {input.script:q} --table {input.table:q} --output $(dirname {output.csv:q}) > {log:q} 2>&1"
+        'python {input.script:q} --table {input.table:q} --output "$(dirname {output.csv:q})" > {log:q} 2>&1'
 
 
 # On its own, `snakemake --cores all draw_tuned`: a run that never tuned has nothing to draw.
@@ -122,4 +122,4 @@ rule draw_tuned:
     message:
         "Drawing tuned against untuned from {input.tuning}"
     shell:
-        "python {input.script:q} --tuning {input.tuning:q} --output $(dirname {output.png:q}) > {log:q} 2>&1"
+        'python {input.script:q} --tuning {input.tuning:q} --output "$(dirname {output.png:q})" > {log:q} 2>&1'
