@@ -152,6 +152,17 @@ class Cluster:
         if jobs:
             self.command("scancel", "--quiet", *jobs)
 
+    def drain(self) -> None:
+        """Has the node take no more jobs; those that run go on."""
+        self.command("scontrol", "update", f"NodeName={NODE}", "State=DRAIN", "Reason=test")
+
+    def resume(self) -> None:
+        """Has the node take jobs again."""
+        # right after its restart the controller refuses, not having heard from the node yet, but does it all the same
+        with contextlib.suppress(subprocess.CalledProcessError):
+            self.command("scontrol", "update", f"NodeName={NODE}", "State=RESUME")
+        self._wait(lambda: not self.node_state().startswith("drain"), "the node is drained", log="slurmctld")
+
     def node_state(self) -> str:
         """What sinfo says of the node: idle, mixed, draining ..."""
         return self.command("sinfo", "--noheader", "--nodes", NODE, "--format=%T").strip().rstrip("*")

@@ -73,10 +73,9 @@ class Submission:
         command = [sys.executable, "-m", "snakemake", "--snakefile", ROOT / "Snakefile", "--profile", PROFILE]
         command += ["--directory", self.folder, "--configfile", TEST_CONFIG, self.folder / "config.json"]
         command += ["--slurm-init-seconds-before-status-checks", "2", *arguments]
-        environment = {**os.environ, **self.cluster.environment, "KSMM_SLURM_SITE": str(self.folder / "site.yaml")}
         with (self.folder / "output.txt").open("a") as output:
             return subprocess.Popen(
-                command, stdout=output, stderr=output, env=environment, cwd=self.folder, start_new_session=True
+                command, stdout=output, stderr=output, env=self._environment, cwd=self.folder, start_new_session=True
             )
 
     def run(self, *arguments: str, patience_s: float = 300) -> None:
@@ -86,6 +85,23 @@ class Submission:
             assert process.wait(patience_s) == 0, self.output
         finally:
             process.kill()
+
+    def resume(self) -> subprocess.CompletedProcess:
+        """Runs `python -m ksmm resume` in the folder; all that it said is in stdout."""
+        return subprocess.run(
+            [sys.executable, "-m", "ksmm", "resume"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=self._environment,
+            cwd=self.folder,
+            timeout=300,
+            check=False,
+        )
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, **self.cluster.environment, "KSMM_SLURM_SITE": str(self.folder / "site.yaml")}
 
     @property
     def output(self) -> str:

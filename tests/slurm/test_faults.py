@@ -6,7 +6,9 @@ scancel, one exceeds its runtime, the third has not begun; then the controller i
 
 from __future__ import annotations
 
+import datetime
 import json
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -15,32 +17,31 @@ import pytest
 
 from ksmm.measure.provenance import device_slug
 from ksmm.measure.records import read_record
-from tests.slurm.cluster import NODE
 from tests.slurm.conftest import Submission, wait_for
 
 pytestmark = pytest.mark.workflow
 
 PATTERNS = ["1,48,48,1", "1,64,16,2", "2,16,64,3", "3,24,24,4", "1,32,32,2", "2,24,48,1"]
 NUMBERS_PER_PATTERN = 6
-# each number takes more than a second, so that a job is met in the middle of its first pattern
-SLOW = {
-    "cpu": {"patterns": {"explicit": PATTERNS}},
-    "protocol": {"min_samples": 10, "max_samples": 1000000, "target_relative_iqr": 1e-9, "max_seconds": 1.0},
-}
+PROTOCOL = {"min_samples": 10, "max_samples": 1000000, "target_relative_iqr": 1e-9}
 
 
-def submit_timing(cluster, folder) -> tuple[Submission, list[str]]:
-    """A submission of the timing jobs alone, and what it is to make; the kernel is built already."""
-    submission = Submission(cluster, folder, config=SLOW)
+def submit_timing(cluster, folder, patterns, max_seconds) -> tuple[Submission, list[str]]:
+    """A submission of the timing jobs alone, and what it is to make; the kernel is built already.
+
+    Each number takes max_seconds, so that a Slurm job is met in the middle of its first pattern.
+    """
+    config = {"cpu": {"patterns": {"explicit": patterns}}, "protocol": {**PROTOCOL, "max_seconds": max_seconds}}
+    submission = Submission(cluster, folder, config=config)
     results = folder / "results" / device_slug("cpu")
     results.mkdir(parents=True)
     subprocess.run([sys.executable, "-m", "ksmm", "build", "--record", results / "build.json"], check=True)
-    names = [pattern.replace(",", "x") for pattern in PATTERNS]
+    names = [pattern.replace(",", "x") for pattern in patterns]
     return submission, [str((results / f"time/records/{name}.json").relative_to(folder)) for name in names]
 
 
 def journal(submission: Submission) -> dict[tuple, str]:
-    """What is measured and in no record yet: what it is -> when it was begun."""
+    """What is measured and in no table yet: what it is -> when it was begun."""
     entries = {}
     for path in submission.results.glob("time/journal/*.json"):
         measurement = json.loads(path.read_text())["measurement"]
@@ -66,7 +67,7 @@ def key_of(measurement: dict) -> tuple:
 def in_the_middle(submission: Submission, jobs: int) -> bool:
     """Whether so many Slurm jobs run, and each has measured something of its first pattern."""
     running = [job for job in submission.jobs_of("timing") if job["JobState"] == "RUNNING"]
-    return len(running) == jobs and len({pattern for pattern, *_ in journal(submission)}) == jobs
+    return len(running) == jobs and len({pattern for pattern, *_ in journal(submission)}) >= jobs
 
 
 @dataclass
@@ -86,7 +87,8 @@ class Trouble:
 @pytest.fixture(scope="module")
 def trouble(cluster, tmp_path_factory) -> Trouble:
     """The run, once for these tests."""
-    submission, targets = submit_timing(cluster, tmp_path_factory.mktemp("trouble"))
+    # Slurm looks every 30 s for jobs over their limits
+    submission, targets = submit_timing(cluster, tmp_path_factory.mktemp("trouble"), PATTERNS, max_seconds=3.0)
 
     def states() -> dict[str, str]:
         return {job["JobId"]: job["JobState"] for job in submission.jobs_of("timing")}
@@ -97,11 +99,11 @@ def trouble(cluster, tmp_path_factory) -> Trouble:
     process = submission.start(*targets)
     try:
         wait_for(lambda: in_the_middle(submission, 2), "two Slurm jobs to measure")
-        cluster.command("scontrol", "update", f"NodeName={NODE}", "State=DRAIN", "Reason=test")
+        cluster.drain()
         first, second = those("RUNNING")
         cluster.cancel(first)
         # its limit is moved to the present: Slurm's shortest is a minute
-        cluster.command("scontrol", "update", f"JobId={second}", "EndTime=now")
+        cluster.command("scontrol", "update", f"JobId={second}", f"EndTime={datetime.datetime.now():%Y-%m-%dT%H:%M:%S}")
         wait_for(lambda: not those("RUNNING") and not those("COMPLETING"), "the two Slurm jobs to end")
         after_the_blows, kept = states(), journal(submission)
         wait_for(lambda: len(states()) == 5, "Snakemake to submit both again")
@@ -110,12 +112,12 @@ def trouble(cluster, tmp_path_factory) -> Trouble:
         cluster.stop_controller()
         cluster.start_controller()
         after_the_restart = states()
-        cluster.command("scontrol", "update", f"NodeName={NODE}", "State=RESUME")
+        cluster.resume()
         exit_status = process.wait(240)
     finally:
         process.kill()
-        if cluster.node_state() != "idle":
-            cluster.command("scontrol", "update", f"NodeName={NODE}", "State=RESUME")
+        cluster.cancel(*cluster.jobs())
+        cluster.resume()
     return Trouble(
         submission,
         after_the_blows,
@@ -138,18 +140,17 @@ def test_a_cancelled_job_and_one_over_its_limit_are_submitted_again(trouble):
     assert sorted(trouble.after_the_blows.values()) == ["CANCELLED", "PENDING", "TIMEOUT"]
     assert len(trouble.at_the_end) == 5
     assert sorted(trouble.at_the_end.values()) == ["CANCELLED", *["COMPLETED"] * 3, "TIMEOUT"]
-    assert "SLURM status is: 'CANCELLED'" in trouble.submission.output
-    assert "SLURM status is: 'TIMEOUT'" in trouble.submission.output
+    assert len(set(re.findall(r"Error in group (timing\d)", trouble.submission.output))) == 2
 
 
 def test_a_retry_asks_for_twice_the_time(trouble):
-    limits = {job["JobId"]: job["TimeLimit"] for job in trouble.submission.jobs_of("timing")}
-    minutes = [60 * int(hours) + int(minutes) for hours, minutes, _ in (text.split(":") for text in limits.values())]
-    assert sorted(set(minutes)) == [min(minutes), 2 * min(minutes)]
+    limits = [job["TimeLimit"] for job in trouble.submission.jobs_of("timing") if job["JobState"] == "COMPLETED"]
+    minutes = sorted(60 * int(hours) + int(minutes) for hours, minutes, _ in (text.split(":") for text in limits))
+    assert minutes == [minutes[0], 2 * minutes[0], 2 * minutes[0]]
 
 
 def test_what_they_had_measured_is_kept_and_not_measured_again(trouble):
-    assert 2 <= len(trouble.kept) <= 2 * NUMBERS_PER_PATTERN
+    assert 2 <= len(trouble.kept) < len(trouble.measured)
     for key, started_at in trouble.kept.items():
         assert trouble.measured[key] == started_at
 
@@ -163,27 +164,23 @@ def test_the_controller_may_be_restarted(trouble):
     assert trouble.after_the_restart == trouble.while_drained
 
 
-def test_a_killed_snakemake_leaves_jobs_that_are_found_by_name_and_the_next_run_goes_on(cluster, tmp_path):
-    submission, targets = submit_timing(cluster, tmp_path)
+def test_resume_cancels_what_a_killed_snakemake_left_in_the_queue_and_goes_on(cluster, tmp_path):
+    submission, targets = submit_timing(cluster, tmp_path, PATTERNS[:4], max_seconds=0.5)
     process = submission.start(*targets)
     try:
         wait_for(lambda: in_the_middle(submission, 2), "two Slurm jobs to measure")
     finally:
         process.kill()
         process.wait()
-    left = [job for job in submission.slurm_jobs() if job["JobState"] in ("RUNNING", "PENDING")]
-    assert len(left) == 3
-    (name,) = {job["JobName"] for job in left}
-    assert name.startswith("ksmm_")
-    assert name in submission.output
-    cluster.command("scancel", f"--name={name}")
-    wait_for(lambda: not cluster.jobs(), "the cancelled jobs to end")
+    left = [job for job in submission.slurm_jobs() if job["JobState"] == "RUNNING"]
+    assert len(left) == 2
     kept = journal(submission)
-    submission.run("--unlock")
-    submission.run(*targets)
-    measured = records(submission)
-    assert len(measured) == len(PATTERNS) * NUMBERS_PER_PATTERN
     assert kept
+    done = submission.resume()
+    assert done.returncode == 0, done.stdout
+    measured = records(submission)
+    assert len(measured) == 4 * NUMBERS_PER_PATTERN
     assert all(measured[key] == started_at for key, started_at in kept.items())
-    # each timing job once more, and in no other groups
-    assert len(submission.jobs_of("timing")) == 6
+    ends = {job["JobId"]: job["JobState"] for job in submission.jobs_of("timing")}
+    assert {ends[job["JobId"]] for job in left} == {"CANCELLED"}
+    assert sorted(ends.values()) == ["CANCELLED"] * 2 + ["COMPLETED"] * 2
