@@ -17,7 +17,7 @@ import pytest
 
 from ksmm.measure.provenance import device_slug
 from ksmm.measure.records import read_record
-from tests.slurm.conftest import Submission, wait_for
+from tests.slurm.submission import Submission, wait_for
 
 pytestmark = pytest.mark.workflow
 
@@ -137,7 +137,7 @@ def test_it_ends_well_with_everything_measured(trouble):
 
 
 def test_a_cancelled_job_and_one_over_its_limit_are_submitted_again(trouble):
-    assert sorted(trouble.after_the_blows.values()) == ["CANCELLED", "PENDING", "TIMEOUT"]
+    assert {"CANCELLED", "TIMEOUT"} <= set(trouble.after_the_blows.values()) <= {"CANCELLED", "TIMEOUT", "PENDING"}
     assert len(trouble.at_the_end) == 5
     assert sorted(trouble.at_the_end.values()) == ["CANCELLED", *["COMPLETED"] * 3, "TIMEOUT"]
     assert len(set(re.findall(r"Error in group (timing\d)", trouble.submission.output))) == 2

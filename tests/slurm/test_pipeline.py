@@ -10,7 +10,7 @@ import pytest
 
 from ksmm.measure.records import read_record
 from ksmm.table import read_table
-from tests.slurm.conftest import PATTERNS, Submission
+from tests.slurm.submission import PATTERNS, Submission
 
 pytestmark = pytest.mark.workflow
 

@@ -1,5 +1,9 @@
 # What a run can give is known only once its measurements are there; these functions wait for the checkpoint that plans it.
 
+# What ends the process twice is recorded as failed by the third try, which what is left of a job on a cluster's node must
+# not begin while it is being cancelled: there the Snakemake that submitted it tries again.
+RETRIES = 0 if workflow.remote_exec else 2
+
 
 def plan():
     """figures.json, known once the table is there: name -> kind, title, caption, missing."""

@@ -64,8 +64,7 @@ rule time_patterns:
         record=RESULTS / "time/records/{job}.json",
     log:
         RESULTS / "logs/time_patterns/{job}.log",
-    # What ends the process twice is recorded as failed by the third try; what was measured before is kept.
-    retries: 2
+    retries: RETRIES
     group:
         None if workflow.remote_exec else timing_group
     threads: TIMING_THREADS

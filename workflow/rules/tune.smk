@@ -15,7 +15,7 @@ rule tune_kernel:
     log:
         RESULTS / "logs/tune_kernel.log",
     # What ends the process is left out by the next try; what was measured before is kept.
-    retries: 2
+    retries: RETRIES
     threads: TIMING_THREADS
     resources:
         gpu=TIMING_GPUS,
