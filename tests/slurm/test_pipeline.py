@@ -4,7 +4,9 @@ import datetime
 import itertools
 import json
 import re
+import shlex
 import subprocess
+import sys
 
 import pytest
 
@@ -72,6 +74,19 @@ def test_no_two_timing_jobs_are_on_one_gpu_at_a_time(finished):
     for intervals in busy.values():
         for (_, end), (start, _) in itertools.pairwise(sorted(intervals)):
             assert end <= start
+
+
+def test_nothing_but_the_empty_target_runs_where_snakemake_runs(finished):
+    assert re.findall(r"^localrule (\w+):", finished.output, flags=re.MULTILINE) == ["all"]
+
+
+def test_the_lock_is_off_in_a_job_that_was_given_a_gpu(cluster, tmp_path):
+    question = "from ksmm.measure.lock import given_by_slurm; print(given_by_slurm())"
+    command = f"{shlex.quote(sys.executable)} -c {shlex.quote(question)}"
+    for options, answer in ((["--gpus=1"], "True"), ([], "False")):
+        output = tmp_path / f"{answer}.txt"
+        cluster.command("sbatch", "--wait", f"--output={output}", *options, "--partition=gpu", f"--wrap={command}")
+        assert output.read_text().strip() == answer
 
 
 def test_there_is_no_accounting_database(finished):
