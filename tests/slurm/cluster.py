@@ -16,65 +16,20 @@ import os
 import shutil
 import signal
 import socket
-import stat
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-NODE = "pretended"
-PARTITIONS = ("gpu", "cpu")
-"""Both have the one node; a job says by its partition what it thinks it needs."""
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # as a script
+
+from tests.slurm.configuration import NODE, write_configuration
 
 _PROGRAMS = ("munged", "mungekey", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol")
 _PID_FILES = {"slurmd": "slurmd.pid", "slurmctld": "slurmctld.pid", "munged": "munge/pid"}
 _LOGS = {"slurmd": "slurmd.log", "slurmctld": "slurmctld.log", "munged": "munge/log"}
 _PATIENCE_S = 30.0
-
-# https://slurm.schedmd.com/slurm.conf.html. What is unusual: everything runs as root, nothing is confined by cgroups
-# (proctrack, task), nothing is accounted, and the node may have more processors and memory than the machine
-# (config_overrides). A job gets a second between SIGTERM and SIGKILL (KillWait), and its limit is kept to the second.
-_CONF = """\
-ClusterName=ksmm
-SlurmctldHost={host}(127.0.0.1)
-SlurmctldPort={controller_port}
-SlurmdPort={node_port}
-AuthType=auth/munge
-AuthInfo=socket={folder}/munge/socket
-CryptoType=crypto/munge
-SlurmUser=root
-SlurmdUser=root
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
-SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-TaskProlog={folder}/task_prolog
-JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core_Memory
-SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=2,sched_min_interval=0,defer
-SlurmdParameters=config_overrides
-MpiDefault=none
-ReturnToService=2
-MinJobAge=600
-KillWait=2
-OverTimeLimit=0
-GresTypes=gpu
-NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 CPUs={cpus} RealMemory={memory_mb} Gres=gpu:{gpus} State=UNKNOWN
-"""
-_PARTITION = "PartitionName={name} Nodes={node} MaxTime=INFINITE State=UP\n"
-
-# The lock that keeps two measurements on one CPU apart would hide what Slurm does with two jobs: one for each GPU.
-_TASK_PROLOG = """\
-#!/bin/sh
-echo "export KSMM_LOCK_DIRECTORY={folder}/locks-${{CUDA_VISIBLE_DEVICES:-none}}"
-"""
 
 
 class ClusterError(RuntimeError):
@@ -191,22 +146,16 @@ class Cluster:
         for name in (".", "state", "spool", "munge"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o755)
-        host = socket.gethostname().split(".")[0]
-        ports = _free_ports(2)
-        settings = {**vars(self), "node": NODE, "host": host}
-        settings |= {"controller_port": ports[0], "node_port": ports[1]}
-        partitions = "".join(_PARTITION.format(name=name, node=NODE) for name in PARTITIONS)
-        (self.folder / "slurm.conf").write_text(_CONF.format(**settings) + partitions)
-        lines = []
-        for number in range(self.gpus):
-            device = self.folder / f"gpu{number}"
-            if not device.exists():
-                os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
-            lines.append(f"NodeName={NODE} Name=gpu File={device}\n")
-        (self.folder / "gres.conf").write_text("".join(lines))
-        prolog = self.folder / "task_prolog"
-        prolog.write_text(_TASK_PROLOG.format(folder=self.folder))
-        prolog.chmod(0o755)
+        controller_port, node_port = _free_ports(2)
+        write_configuration(
+            self.folder,
+            host=socket.gethostname().split(".")[0],
+            gpus=self.gpus,
+            cpus=self.cpus,
+            memory_mb=self.memory_mb,
+            controller_port=controller_port,
+            node_port=node_port,
+        )
 
     def _start_munge(self) -> None:
         """Starts munged as its own user, which its key, its socket and their folder must belong to."""

@@ -7,31 +7,6 @@ TIMING_THREADS = 1 if run.device_type == "cuda" else workflow.cores
 TIMING_GPUS = 1 if run.device_type == "cuda" else 0
 
 
-# Chosen here, not by Snakemake: each time that a checkpoint is over it would put together again what are groups already
-# (snakemake issue 1628), until all timing jobs are one.
-TIMING_JOBS_PER_GROUP = int(os.environ.get("KSMM_TIMING_JOBS_PER_GROUP", 10))
-TIMING_GROUPS = {job: f"timing{number // TIMING_JOBS_PER_GROUP}" for number, job in enumerate(run.jobs or {})}
-
-
-def timing_group(wildcards):
-    """The name of what a scheduler gets as one job: consecutive timing jobs. Without a scheduler it means nothing."""
-    return TIMING_GROUPS[wildcards.job]
-
-
-def timing_runtime(wildcards, attempt):
-    """Minutes that a timing job may take; more at each retry."""
-    return cost_model.timing_minutes(
-        run.jobs[wildcards.job],
-        run.device_type,
-        MEASURED["batch_size"],
-        MEASURED["dtypes"],
-        config["layouts"],
-        run.implementations,
-        config["protocol"],
-        attempt,
-    )
-
-
 rule measure_ceilings:
     output:
         record=RESULTS / "ceilings.json",
