@@ -2,6 +2,7 @@
 #   make figures                        measure on this machine and draw (workflow/config/default.yaml)
 #   make figures DEVICE=nvidia-h200     draw the published measurements of a device, without measuring
 #   make figures CONFIG=workflow/config/paper.yaml
+#   make resume                         go on with a run that was killed, with its arguments
 #   make counters                       count with Nsight Compute what the kernel does on the GPU, and draw it
 #   make publish DEVICE=nvidia-h200     copy a finished run from results/ to measurements/, to be redrawn anywhere
 #   make test, make lint, make format, make clean
@@ -17,12 +18,15 @@ INSTALLED := .venv/.installed
 CPP_SOURCES = $(shell find ksmm/csrc -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 
-.PHONY: figures counters publish test lint format clean
+.PHONY: figures resume counters publish test lint format clean
 
 figures: $(INSTALLED)
 	$(BIN)/snakemake --cores $(CORES) \
 	  $(if $(CONFIG),--configfile "$(CONFIG)") $(if $(DEVICE),--config "device=$(DEVICE)")
 	@echo "Reports:"; ls results/*/report.html
+
+resume: $(INSTALLED)
+	$(BIN)/python -m ksmm resume
 
 counters: $(INSTALLED)
 	$(BIN)/snakemake --cores $(CORES) \
@@ -67,5 +71,5 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	@echo "Installing into .venv, which takes a minute or two ..."
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) \
-	  -c constraints.txt -e '.[build,workflow,dev]'
+	  -c constraints.txt -e '.[build,workflow,slurm,dev]'
 	@touch $@

@@ -5,6 +5,7 @@ python -m ksmm info
 python -m ksmm tune 1,192,48,2 6,64,64,1 --batch 25088 --dtypes float16
 python -m ksmm tune --sample 120 --max-seconds 1200
 python -m ksmm build [--record FILE]
+python -m ksmm resume
 
 Exit status: 0; 1 if something was wrong or failed, or the kernel could not be built; 2 for bad input, with one line
 that says what to do; 130 if interrupted.
@@ -103,6 +104,11 @@ def _parser() -> argparse.ArgumentParser:
     building = commands.add_parser("build", help="build the kernel library")
     building.set_defaults(command=_build)
     building.add_argument("--record", type=Path, help="JSON file to write what was built to")
+    resuming = commands.add_parser("resume", help="go on with a run of the pipeline that died, with its arguments")
+    resuming.set_defaults(command=_resume)
+    resuming.add_argument("more", nargs="*", help="more arguments of Snakemake, after --")
+    resuming.add_argument("--directory", type=Path, default=Path(), help="the run's working directory (%(default)s)")
+    resuming.add_argument("--elsewhere", action="store_true", help="the run was on another host, and is dead there")
     return parser
 
 
@@ -205,6 +211,16 @@ def _build(arguments: argparse.Namespace) -> int:
     except BuildError as error:
         sys.stderr.write(f"{error}\n")
         return 1
+
+
+def _resume(arguments: argparse.Namespace) -> int:
+    from ksmm.resume import ResumeError, resume  # needs what the workflow needs
+    from ksmm.slurm_queue import QueueError
+
+    try:
+        resume(arguments.directory.resolve(), arguments.more, elsewhere=arguments.elsewhere)
+    except (ResumeError, QueueError) as error:
+        raise _BadInputError(str(error)) from None
 
 
 def _device_type(name: str) -> str:

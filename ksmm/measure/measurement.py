@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import re
 from dataclasses import dataclass
 
 STATUSES = ("ok", "skipped", "out_of_memory", "too_slow", "wrong", "failed")
 PARTS = ("whole", "multiplication")
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f]+")
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,10 @@ class Measurement:
     note: str = ""
 
     def to_dict(self) -> dict[str, object]:
-        """The fields by name, numbers rounded to six significant digits (a clock tells no more)."""
+        """The fields by name, numbers rounded to six significant digits (a clock tells no more), texts on one line."""
         values = dataclasses.asdict(self)
+        for name in ("reason", "note"):
+            values[name] = _CONTROL_CHARACTERS.sub(" ", values[name])
         values["pattern"] = list(self.pattern)
         for name in ("samples_s", "cuda_graph_samples_s"):
             values[name] = [_rounded(sample) for sample in values[name]]
