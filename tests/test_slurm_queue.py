@@ -68,13 +68,16 @@ def test_a_run_that_submitted_nothing_does_not_ask_slurm(queue):
     assert not (queue.parent / "calls").exists()
 
 
-def test_slurm_that_cannot_be_asked_is_an_error(queue, monkeypatch):
+def test_slurm_that_cannot_be_asked_is_an_error(queue):
     (queue.parent / "down").touch()
     with pytest.raises(QueueError, match=r"squeue failed, so nothing was resumed: .*Unable to contact"):
         cancel_jobs([NAME])
+
+
+def test_where_there_is_no_slurm_nothing_new_is_submitted_either(queue, monkeypatch, caplog):
     monkeypatch.setenv("PATH", str(queue))
-    with pytest.raises(QueueError, match="squeue and scancel are not here"):
-        cancel_jobs([NAME])
+    assert cancel_jobs([NAME]) == []
+    assert "without squeue nobody sees here what is left of them" in caplog.text
 
 
 def test_jobs_that_do_not_end_are_named(queue, monkeypatch):
