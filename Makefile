@@ -5,6 +5,7 @@
 #   make resume                         go on with a run that was killed, with its arguments
 #   make counters                       count with Nsight Compute what the kernel does on the GPU, and draw it
 #   make publish DEVICE=nvidia-h200     copy a finished run from results/ to measurements/, to be redrawn anywhere
+#   make audit                          ask what is known against the pinned dependencies
 #   make test, make lint, make format, make clean
 PYTHON ?= python3
 CORES ?= all
@@ -12,13 +13,15 @@ CONFIG ?=
 DEVICE ?=
 # More options of pip, e.g. --extra-index-url with PyTorch's CPU builds, which are much smaller than those for CUDA.
 PIP_FLAGS ?=
+# HASHED=1 installs only files with the hashes of requirements-ci.txt (all but PyTorch's).
+HASHED ?=
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 CPP_SOURCES = $(shell find ksmm/csrc -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 
-.PHONY: figures resume counters publish test lint format clean
+.PHONY: figures resume counters publish test audit lint format clean
 
 figures: $(INSTALLED)
 	$(BIN)/snakemake --cores $(CORES) \
@@ -46,6 +49,9 @@ test: $(INSTALLED)
 	$(BIN)/python -m ksmm build
 	$(BIN)/pytest
 
+audit:
+	$(PYTHON) .ci/audit.py
+
 lint: $(INSTALLED)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -70,6 +76,8 @@ $(INSTALLED): pyproject.toml constraints.txt
 	ksmm needs 3.11 or newer: make PYTHON=/path/to/python3.12 ..." % v[:2])'
 	$(PYTHON) -m venv .venv
 	@echo "Installing into .venv, which takes a minute or two ..."
+	$(if $(HASHED),$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) \
+	  --require-hashes --no-deps -r requirements-ci.txt)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) \
 	  -c constraints.txt -e '.[build,workflow,slurm,dev]'
 	@touch $@

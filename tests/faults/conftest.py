@@ -33,9 +33,9 @@ JOB = textwrap.dedent(
 
     def run(implementations, **more):
         job.run_job(
-            [Pattern(1, 4, 2, 1)], device_type="cpu", batch_size=4, dtypes=["float32"], layouts=["batch_first"],
+            [Pattern(1, 4, 2, 1)], batch_size=4, dtypes=["float32"], layouts=["batch_first"],
             implementations=implementations, record=folder / "records" / "some job.json", journal=folder / "journal",
-            protocol=Protocol(min_samples=1, max_samples=1), **more,
+            protocol=Protocol(min_samples=1, max_samples=1), **{"device_type": "cpu", **more},
         )
     """
 )

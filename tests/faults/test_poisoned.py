@@ -1,5 +1,8 @@
 """A CUDA error after which nothing works in its process: the rest is measured in a new one. Out of memory is none."""
 
+import pytest
+import torch
+
 from tests.faults.conftest import statuses
 
 # From the illegal access on, every product of this process fails, as on a GPU.
@@ -57,3 +60,26 @@ def test_out_of_memory_in_one_implementation_only(run_job, tmp_path):
         ("bmm", "multiplication"): "ok",
     }
     assert (tmp_path / "starts").read_text() == "one\n"
+
+
+# Reading far outside of a tensor: a device-side assertion, after which CUDA is of no use to the process.
+REAL_POISON = """
+    def faulty(self, packed, x):
+        x.flatten()[torch.full((8,), 2**40, device=x.device)]
+        torch.cuda.synchronize()
+
+    plant("a_faulty", faulty)
+    (folder / "starts").open("a").write("one\\n")
+    run(["a_faulty", "bmm", "dense", "einsum"], device_type="cuda", restart=job.reexecute)
+"""
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_a_real_one_on_a_gpu(run_job, tmp_path):
+    done = run_job(REAL_POISON)
+    assert done.returncode == 0, done.stderr
+    found = statuses(tmp_path)
+    assert found.pop(("a_faulty", "whole")) == "failed"
+    assert set(found.values()) == {"ok"}
+    assert (tmp_path / "starts").read_text() == "one\none\n"

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import ksmm
 from ksmm.measure.job import reexecute, run_job
+from ksmm.measure.lock import DeviceAbsentError
 from ksmm.measure.measurement import utc_now
 from ksmm.measure.progress import progress_line
 from ksmm.measure.protocol import Protocol
@@ -47,7 +48,7 @@ def main() -> None:
             busy_gpu_max_wait_s=arguments.busy_gpu_max_wait_s,
             restart=reexecute,
         )
-    except OSError as error:  # a full disk, a folder that cannot be written to: what was measured before is kept
+    except (OSError, DeviceAbsentError) as error:  # a full disk, a GPU that is gone: what was measured before is kept
         logging.error("%s stopped: %s", arguments.record.stem, error)
         sys.exit(1)
 
@@ -81,6 +82,7 @@ def log_scheduler() -> None:
 
 def log_to(path: Path | None) -> None:
     """Sends the log to the file, warnings to stderr too; without a file, everything to stderr."""
+    logging.raiseExceptions = False  # a log on a full disk must not bury the message that the disk is full
     stderr = logging.StreamHandler()
     handlers: list[logging.Handler] = [stderr]
     if path is not None:
