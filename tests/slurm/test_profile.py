@@ -87,7 +87,7 @@ def rules() -> dict[str, str]:
 
 def test_the_profile_knows_every_rule_that_may_hold_a_gpu():
     holding = {name for name, text in rules().items() if re.search(r"^ +gpu=", text, flags=re.MULTILINE)}
-    assert holding == {"build_kernel", *slurm_site.GPU_RULES}
+    assert holding == {"build_kernel", *slurm_site.GPU_RULES}, "slurm_site.GPU_RULES names the rules that measure"
 
 
 def test_every_rule_that_runs_something_says_its_time_and_memory():

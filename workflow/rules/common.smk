@@ -5,10 +5,10 @@
 # not begin while it is being cancelled: there the Snakemake that submitted it tries again.
 RETRIES = 0 if workflow.remote_exec else 2
 
-# Chosen here, not by Snakemake: each time that a checkpoint is over it would put together again what are groups already
-# (snakemake issue 1628), until all timing jobs are one.
-TIMING_JOBS_PER_GROUP = int(os.environ.get("KSMM_TIMING_JOBS_PER_GROUP", 10))
-TIMING_GROUPS = {job: f"timing{number // TIMING_JOBS_PER_GROUP}" for number, job in enumerate(run.jobs or {})}
+# What a scheduler gets as one job: so many consecutive timing jobs, if its profile says how many. Chosen here, not by
+# Snakemake, which each time that a checkpoint is over puts together again what are groups already (its issue 1628).
+TIMING_JOBS_PER_GROUP = 0 if workflow.remote_exec else int(os.environ.get("KSMM_TIMING_JOBS_PER_GROUP", 0))
+NUMBER_OF_JOB = {job: number for number, job in enumerate(run.jobs or {})}
 
 
 def plan():
@@ -52,8 +52,8 @@ def drawn_counters(wildcards):
 
 
 def timing_group(wildcards):
-    """The name of what a scheduler gets as one job: consecutive timing jobs. Without a scheduler it means nothing."""
-    return TIMING_GROUPS[wildcards.job]
+    """The name of the group that a timing job is in."""
+    return f"timing{NUMBER_OF_JOB[wildcards.job] // TIMING_JOBS_PER_GROUP}"
 
 
 def timing_runtime(wildcards, attempt):

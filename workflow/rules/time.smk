@@ -41,7 +41,7 @@ rule time_patterns:
         RESULTS / "logs/time_patterns/{job}.log",
     retries: RETRIES
     group:
-        None if workflow.remote_exec else timing_group
+        timing_group if TIMING_JOBS_PER_GROUP else None
     threads: TIMING_THREADS
     resources:
         gpu=TIMING_GPUS,
