@@ -68,16 +68,19 @@ def used(folder: Path) -> list[str]:
 def test_never_two_on_one_gpu(pretended_gpus, tmp_path):
     workers, killed = [start_worker(tmp_path, None) for _ in range(AT_ONCE)], 0
     deadline = time.monotonic() + 60
-    while (len(used(tmp_path)) < JOBS or killed < KILLED) and time.monotonic() < deadline:
-        time.sleep(random.uniform(0, 0.03))
-        if killed < KILLED:
-            victim = workers.pop(random.randrange(AT_ONCE))
-            os.kill(victim, signal.SIGKILL)
-            assert os.waitstatus_to_exitcode(os.waitpid(victim, 0)[1]) == -signal.SIGKILL
-            workers.append(start_worker(tmp_path, None))
-            killed += 1
-    (tmp_path / "stop").touch()
-    assert [os.waitpid(worker, 0)[1] for worker in workers] == [0] * AT_ONCE
+    try:
+        while (len(used(tmp_path)) < JOBS or killed < KILLED) and time.monotonic() < deadline:
+            time.sleep(random.uniform(0, 0.03))
+            if killed < KILLED:
+                victim = workers.pop(random.randrange(AT_ONCE))
+                os.kill(victim, signal.SIGKILL)
+                assert os.waitstatus_to_exitcode(os.waitpid(victim, 0)[1]) == -signal.SIGKILL
+                workers.append(start_worker(tmp_path, None))
+                killed += 1
+    finally:
+        (tmp_path / "stop").touch()
+        codes = [os.waitpid(worker, 0)[1] for worker in workers]
+    assert codes == [0] * AT_ONCE
     assert [path.read_text() for path in tmp_path.glob("failed-*")] == []
     assert len(used(tmp_path)) >= JOBS
     assert killed == KILLED
