@@ -79,5 +79,5 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(if $(HASHED),$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) \
 	  --require-hashes --no-deps -r requirements-ci.txt)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) \
-	  -c constraints.txt -e '.[build,workflow,dev]'
+	  -c constraints.txt -e '.[build,workflow,slurm,dev]'
 	@touch $@

@@ -108,15 +108,20 @@ def published_devices(measurements: Path) -> list[str]:
 def resolve_device(name: str, measurements: Path) -> tuple[str, str]:
     """The slug of a device and what to do there: "cpu" or "cuda" to measure, "published" to draw its records.
 
+    "cuda:nvidia-h200" is for jobs that measure elsewhere, on a cluster's nodes: nothing is asked of this machine.
+
     Raises:
         ConfigError: a GPU is asked for where PyTorch sees none, or the name is not that of a published device.
     """
     published = published_devices(measurements)
+    if name.startswith("cuda:"):
+        return name.removeprefix("cuda:"), "cuda"
     if name not in ("auto", "cpu", "cuda"):
         if name not in published:
             known = ", ".join(published) or "there are none"
             raise ConfigError(
                 f"config key device is {name!r}; it must be auto, cpu or cuda to measure on this machine, "
+                f"cuda:{name} to measure on such GPUs of a cluster, "
                 f"or a device whose records are published under {measurements}: {known}"
             )
         return name, "published"

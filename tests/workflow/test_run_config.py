@@ -81,6 +81,7 @@ def test_the_paper_preset_measures_the_papers_protocol():
         ("tuning.seconds", 1, ["tuning.seconds is unknown", "did you mean tuning.max_seconds?"]),
         ("patterns_per_job", 0, ["patterns_per_job is 0", "at least 1"]),
         ("device", "NVIDIA H200", ["device is 'NVIDIA H200'", "auto, cpu, cuda"]),
+        ("device", "cuda:NVIDIA H200", ["device is 'cuda:NVIDIA H200'", "cuda: and the name of a GPU"]),
         ("figures", "some", ["figures is 'some'", "the word all, or a list of names"]),
         ("results", "", ["results is ''", "not be empty"]),
     ],

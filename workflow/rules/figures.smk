@@ -24,6 +24,7 @@ checkpoint plan_figures:
     threads: 1
     resources:
         mem_mb=2000,
+        runtime=20,
     params:
         script=ROOT / "figures/plan.py",
     message:
@@ -57,6 +58,7 @@ rule draw_figure:
     threads: 1
     resources:
         mem_mb=2000,
+        runtime=20,
     params:
         about=lambda wildcards: plan()[wildcards.name],
     message:
@@ -84,6 +86,7 @@ rule draw_table:
     threads: 1
     resources:
         mem_mb=2000,
+        runtime=20,
     params:
         about=lambda wildcards: plan()[wildcards.name],
     message:
@@ -115,6 +118,7 @@ rule draw_tuned:
     threads: 1
     resources:
         mem_mb=2000,
+        runtime=20,
     message:
         "Drawing tuned against untuned from {input.tuning}"
     shell:

@@ -15,17 +15,20 @@ rule measure_ceilings:
     threads: TIMING_THREADS
     resources:
         gpu=TIMING_GPUS,
-        mem_mb=4000,
+        mem_mb=8000,
+        runtime=lambda wildcards, attempt: cost_model.ceilings_minutes(MEASURED.get("dtypes", []), attempt),
     params:
         script=lambda wildcards, threads: ROOT / "workflow/scripts/measure_ceilings.py",
+        device=lambda wildcards, threads: run.device,
         device_type=run.device_type,
         dtypes=MEASURED.get("dtypes", []),
         busy_gpu_max_wait_s=lambda wildcards, threads: config["busy_gpu_max_wait_s"],
     message:
         f"Measuring copy bandwidth and matrix product rate of {run.device}"
     shell:
-        "python {params.script:q} --device-type {params.device_type} --dtypes {params.dtypes}"
-        " --record {output.record:q} --busy-gpu-max-wait-s {params.busy_gpu_max_wait_s} > {log:q} 2>&1"
+        "python {params.script:q} --device {params.device:q} --device-type {params.device_type} --dtypes {params.dtypes}"
+        " --record {output.record:q}"
+        " --busy-gpu-max-wait-s {params.busy_gpu_max_wait_s} > {log:q} 2>&1"
 
 
 rule time_patterns:
@@ -36,14 +39,17 @@ rule time_patterns:
         record=RESULTS / "time/records/{job}.json",
     log:
         RESULTS / "logs/time_patterns/{job}.log",
-    # What ends the process twice is recorded as failed by the third try; what was measured before is kept.
-    retries: 2
+    retries: RETRIES
+    group:
+        None if workflow.remote_exec else timing_group
     threads: TIMING_THREADS
     resources:
         gpu=TIMING_GPUS,
-        mem_mb=8000,
+        mem_mb=16000,
+        runtime=timing_runtime,
     params:
         script=lambda wildcards, threads: ROOT / "workflow/scripts/time_patterns.py",
+        device=lambda wildcards, threads: run.device,
         jobs=lambda wildcards, threads: len(run.jobs),
         patterns=lambda wildcards: run.jobs[wildcards.job],
         device_type=run.device_type,
@@ -58,7 +64,7 @@ rule time_patterns:
     message:
         "Timing {wildcards.job}"
     shell:
-        "python {params.script:q} --patterns {params.patterns} --device-type {params.device_type}"
+        "python {params.script:q} --patterns {params.patterns} --device {params.device:q} --device-type {params.device_type}"
         " --batch-size {params.batch_size} --dtypes {params.dtypes} --layouts {params.layouts}"
         " --implementations {params.implementations} --protocol {params.protocol:q}"
         " --record {output.record:q} --journal {params.journal:q} --jobs {params.jobs} --log {log:q}"
@@ -94,6 +100,7 @@ rule aggregate:
     threads: 1
     resources:
         mem_mb=2000,
+        runtime=20,
     params:
         rejected=RESULTS / "time/rejected",
         journal=RESULTS / "time/journal",

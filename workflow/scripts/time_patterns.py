@@ -20,12 +20,15 @@ from ksmm.measure.lock import DeviceAbsentError
 from ksmm.measure.measurement import utc_now
 from ksmm.measure.progress import progress_line
 from ksmm.measure.protocol import Protocol
+from ksmm.measure.provenance import check_device
 
 
 def main() -> None:
     """Command line of this script."""
     arguments = parse_arguments()
     log_to(arguments.log)
+    log_scheduler()
+    check_device(arguments.device_type, arguments.device)
     if arguments.jobs:
         line = progress_line(arguments.record.parent, arguments.jobs, arguments.record.stem)
         sys.stderr.write(f"{line}\n")
@@ -55,6 +58,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--patterns", type=ksmm.Pattern.parse, nargs="+", required=True, help="a,b,c,d ...")
     parser.add_argument("--device-type", choices=["cpu", "cuda"], required=True)
+    parser.add_argument("--device", help="what the device must be, e.g. nvidia-h200; by default any is measured")
     parser.add_argument("--batch-size", type=int, required=True)
     parser.add_argument("--dtypes", nargs="+", default=["float32"], help="float32, float16, bfloat16")
     parser.add_argument("--layouts", nargs="+", default=list(ksmm.LAYOUTS), help="batch_first, batch_last")
@@ -67,6 +71,13 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, help="number of jobs whose records go to the same folder")
     parser.add_argument("--log", type=Path, help="file to log to instead of stderr")
     return parser.parse_args()
+
+
+def log_scheduler() -> None:
+    """Logs which Slurm job this is and which GPUs it was given, so that the log can be held against the scheduler's."""
+    if "SLURM_JOB_ID" in os.environ:
+        gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "none")
+        logging.info("Slurm job %s, CUDA_VISIBLE_DEVICES %s", os.environ["SLURM_JOB_ID"], gpus)
 
 
 def log_to(path: Path | None) -> None:
