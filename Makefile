@@ -6,6 +6,7 @@
 #   make counters                       count with Nsight Compute what the kernel does on the GPU, and draw it
 #   make publish DEVICE=nvidia-h200     copy a finished run from results/ to measurements/, to be redrawn anywhere
 #   make audit                          ask what is known against the pinned dependencies
+#   make hashes                         after a change of constraints.txt: their hashes, for CI
 #   make test, make lint, make format, make clean
 PYTHON ?= python3
 CORES ?= all
@@ -21,7 +22,7 @@ INSTALLED := .venv/.installed
 CPP_SOURCES = $(shell find ksmm/csrc -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 
-.PHONY: figures resume counters publish test audit lint format clean
+.PHONY: figures resume counters publish test audit hashes lint format clean
 
 figures: $(INSTALLED)
 	$(BIN)/snakemake --cores $(CORES) \
@@ -51,6 +52,9 @@ test: $(INSTALLED)
 
 audit:
 	$(PYTHON) .ci/audit.py
+
+hashes:
+	.ci/hashes
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check

@@ -32,7 +32,7 @@ def pinned(path: Path) -> dict[str, list[str]]:
 def test_all_but_torch_have_hashes_of_the_versions_that_are_tested():
     constraints = set(pinned(ROOT / "constraints.txt"))
     hashed = pinned(ROOT / "requirements-ci.txt")
-    assert {name for name in constraints if not name.startswith("torch==")} == set(hashed)
+    assert {name for name in constraints if not name.startswith("torch==")} == set(hashed), "run: make hashes"
     assert all(hashed.values())
 
 

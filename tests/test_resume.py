@@ -73,10 +73,14 @@ def test_a_run_on_another_host_needs_a_word(remembered):
 
 
 def test_it_becomes_snakemake_with_the_same_arguments_and_more(remembered, monkeypatch):
-    started = []
-    monkeypatch.setattr(os, "execv", lambda program, command: started.append(command))
+    done = []
+    (remembered / ".snakemake" / "log").mkdir()
+    (remembered / ".snakemake" / "log" / "x.snakemake.log").write_text("SLURM run ID: 3f6d2a60-8a40\n")
+    monkeypatch.setattr(resume, "cancel_jobs", done.append)
+    monkeypatch.setattr(os, "execv", lambda program, command: done.append(command))
     resume.resume(remembered, ["--keep-going"])
-    assert started == [[sys.executable, "-m", "snakemake", "--cores", "2", "all", "--keep-going"]]
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", "all", "--keep-going"]
+    assert done == [["3f6d2a60-8a40"], command]  # what is queued is cancelled before anything is submitted again
 
 
 def test_what_cannot_be_unlocked_is_said(remembered):
