@@ -1,4 +1,4 @@
-"""The table: records in, one row per measurement out. Figures, tables and notebooks read nothing else."""
+"""The table of times: records in, one row per measurement out; and what every table needs to be written and read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import hashlib
 import io
 import logging
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,8 +55,29 @@ COLUMNS = {
 }
 """Name and kind of each column, in order. An empty cell of a number or text is "not available"."""
 
+
+@dataclass(frozen=True)
+class Format:
+    """What a table looks like.
+
+    Attributes:
+        kinds: name and kind ("text", "integer", "number") of each column, in order.
+        identity: the columns of which no two rows have the same values.
+        result: the column that rows of status ok have a positive number in, and no other row.
+    """
+
+    kinds: Mapping[str, str]
+    identity: tuple[str, ...]
+    result: str
+
+
 _ALLOWED = {"dtype": tuple(DTYPES), "layout": LAYOUTS, "part": PARTS, "status": STATUSES}
-_IDENTITY = ("device", "a", "b", "c", "d", "batch_size", "dtype", "layout", "implementation", "part")
+TIME = Format(
+    COLUMNS,
+    ("device", "a", "b", "c", "d", "batch_size", "dtype", "layout", "implementation", "part"),
+    "median_s",
+)
+"""The table of the time study."""
 
 
 class TableError(ValueError):
@@ -82,6 +104,26 @@ def aggregate(record_paths: Iterable[Path], ceilings_path: Path | None, rejected
         OSError: a file cannot be read, or set aside.
     """
     ceilings = None if ceilings_path is None else read_ceilings(ceilings_path)
+    return collect(record_paths, rejected, lambda record: _rows(record, ceilings), TIME)
+
+
+def collect(
+    record_paths: Iterable[Path],
+    rejected: Path,
+    rows_of: Callable[[dict[str, Any]], list[dict[str, Any]]],
+    form: Format,
+) -> pandas.DataFrame:
+    """The rows of all records that can be used, sorted; see aggregate.
+
+    Args:
+        record_paths: see aggregate.
+        rejected: see aggregate.
+        rows_of: a record to its rows, with a value for each column.
+        form: of the table.
+
+    Raises:
+        OSError: a file cannot be read, or set aside.
+    """
     rows: dict[tuple, dict[str, Any]] = {}
     for path in sorted(record_paths):
         try:
@@ -89,9 +131,9 @@ def aggregate(record_paths: Iterable[Path], ceilings_path: Path | None, rejected
         except RecordError as error:
             _set_aside(path, rejected, str(error))
             continue
-        for row in _rows(record, ceilings):
-            _keep_latest(rows, row)
-    return _frame([rows[key] for key in sorted(rows)])
+        for row in rows_of(record):
+            _keep_latest(rows, row, form.identity)
+    return _frame([rows[key] for key in sorted(rows)], form)
 
 
 def _rows(record: dict[str, Any], ceilings: Ceilings | None) -> list[dict[str, Any]]:
@@ -124,8 +166,8 @@ def _row(measurement: Measurement, device_type: str, ceilings: Ceilings | None) 
     }
 
 
-def _keep_latest(rows: dict[tuple, dict[str, Any]], row: dict[str, Any]) -> None:
-    key = tuple(row[name] for name in _IDENTITY)
+def _keep_latest(rows: dict[tuple, dict[str, Any]], row: dict[str, Any], identity: tuple[str, ...]) -> None:
+    key = tuple(row[name] for name in identity)
     known = rows.get(key)
     if known is not None:
         named = f"{row['pattern']} {row['dtype']} {row['layout']} {row['implementation']} ({row['part']})"
@@ -149,11 +191,11 @@ def _set_aside(path: Path, rejected: Path, reason: str) -> None:
     logger.warning("%s (%s to %s)", reason, done, target)
 
 
-def _frame(rows: list[dict[str, Any]]) -> pandas.DataFrame:
+def _frame(rows: list[dict[str, Any]], form: Format) -> pandas.DataFrame:
     import pandas  # needed for tables, not to import ksmm
 
-    columns = {name: [row[name] for row in rows] for name in COLUMNS}
-    return pandas.DataFrame({name: _typed(pandas.Series(values), COLUMNS[name]) for name, values in columns.items()})
+    columns = {name: [row[name] for row in rows] for name in form.kinds}
+    return pandas.DataFrame({name: _typed(pandas.Series(values), form.kinds[name]) for name, values in columns.items()})
 
 
 def _typed(values: pandas.Series, kind: str) -> pandas.Series:
@@ -163,24 +205,24 @@ def _typed(values: pandas.Series, kind: str) -> pandas.Series:
     return values.astype("int64" if kind == "integer" else "float64")
 
 
-def write_table(frame: pandas.DataFrame, path: Path) -> None:
+def write_table(frame: pandas.DataFrame, path: Path, form: Format = TIME) -> None:
     """Writes the table as CSV, whole or not at all.
 
     Raises:
-        TableError: its columns are not those of COLUMNS.
+        TableError: its columns are not those of its format.
         OSError: the file cannot be written.
     """
-    _check_columns(list(frame.columns), path)
+    _check_columns(list(frame.columns), path, form)
     text = io.StringIO()
     frame.to_csv(text, index=False, float_format="%.9g", lineterminator="\n")
     write_atomically(path, text.getvalue())
 
 
-def read_table(path: Path) -> pandas.DataFrame:
+def read_table(path: Path, form: Format = TIME) -> pandas.DataFrame:
     """Reads a table and validates it.
 
     Returns:
-        The columns of COLUMNS: text as str ("" where empty), numbers as float64 (NaN where empty), integers as int64.
+        Its columns: text as str ("" where empty), numbers as float64 (NaN where empty), integers as int64.
 
     Raises:
         TableError: it cannot be used; the message names the column.
@@ -192,15 +234,15 @@ def read_table(path: Path) -> pandas.DataFrame:
         raw = pandas.read_csv(path, dtype=str, keep_default_na=False)
     except (ValueError, pandas.errors.EmptyDataError) as error:
         raise TableError(f"table {path} is not CSV ({error}); aggregate the records again") from None
-    _check_columns(list(raw.columns), path)
-    frame = pandas.DataFrame({name: _parsed(raw[name], name, kind, path) for name, kind in COLUMNS.items()})
-    _check_values(frame, path)
+    _check_columns(list(raw.columns), path, form)
+    frame = pandas.DataFrame({name: _parsed(raw[name], name, kind, path) for name, kind in form.kinds.items()})
+    _check_values(frame, path, form.result)
     return frame
 
 
-def _check_columns(columns: list[str], path: Path) -> None:
-    missing = [name for name in COLUMNS if name not in columns]
-    unknown = [name for name in columns if name not in COLUMNS]
+def _check_columns(columns: list[str], path: Path, form: Format) -> None:
+    missing = [name for name in form.kinds if name not in columns]
+    unknown = [name for name in columns if name not in form.kinds]
     if missing:
         raise TableError(f"table {path} has no column {missing[0]}; aggregate the records again")
     if unknown:
@@ -221,18 +263,18 @@ def _parsed(values: pandas.Series, name: str, kind: str, path: Path) -> pandas.S
     return values.astype("int64") if kind == "integer" else numbers
 
 
-def _check_values(frame: pandas.DataFrame, path: Path) -> None:
+def _check_values(frame: pandas.DataFrame, path: Path, result: str) -> None:
     for name, allowed in _ALLOWED.items():
-        bad = frame.loc[~frame[name].isin(allowed), name]
+        bad = frame.loc[~frame[name].isin(allowed), name] if name in frame else frame.iloc[:0]
         if not bad.empty:
             raise _cell_error(path, name, bad.index[0], bad.iloc[0], f"and not one of {', '.join(allowed)}")
     ok = frame["status"] == "ok"
-    untimed = frame.loc[ok & ~(frame["median_s"] > 0), "median_s"]
-    if not untimed.empty:
-        raise _cell_error(path, "median_s", untimed.index[0], untimed.iloc[0], "with status ok")
-    timed = frame.loc[~ok & frame["median_s"].notna(), "median_s"]
-    if not timed.empty:
-        raise _cell_error(path, "median_s", timed.index[0], timed.iloc[0], "though its status is not ok")
+    lacking = frame.loc[ok & ~(frame[result] > 0), result]
+    if not lacking.empty:
+        raise _cell_error(path, result, lacking.index[0], lacking.iloc[0], "with status ok")
+    stray = frame.loc[~ok & frame[result].notna(), result]
+    if not stray.empty:
+        raise _cell_error(path, result, stray.index[0], stray.iloc[0], "though its status is not ok")
 
 
 def _cell_error(path: Path, column: str, index: int, value: object, what: str) -> TableError:
