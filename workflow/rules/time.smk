@@ -63,7 +63,7 @@ rule time_patterns:
 rule aggregate:
     input:
         records=run.records,
-        ceilings=run.records_folder / "ceilings.json",
+        ceilings=run.ceilings("ceilings.json"),
         script=ROOT / "workflow/scripts/aggregate.py",
     output:
         table=report(
@@ -85,8 +85,9 @@ rule aggregate:
         mem_mb=2000,
     params:
         rejected=RESULTS / "time/rejected",
+        ceilings=[f"--ceilings={path}" for path in run.ceilings("ceilings.json")],
     message:
         f"Aggregating {len(run.records)} records to {{output.table}}"
     shell:
-        "python {input.script:q} --records {input.records:q} --ceilings {input.ceilings:q}"
+        "python {input.script:q} --records {input.records:q} {params.ceilings:q}"
         " --rejected {params.rejected:q} --table {output.table:q} --rejected-list {output.rejected:q} > {log:q} 2>&1"

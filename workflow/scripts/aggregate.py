@@ -15,8 +15,8 @@ from ksmm.table import aggregate, write_table
 def main() -> None:
     """Command line of this script."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=Path, nargs="+", required=True, help="what timing jobs wrote")
-    parser.add_argument("--ceilings", type=Path, required=True, help="what measure_ceilings.py wrote")
+    parser.add_argument("--records", type=Path, nargs="*", default=[], help="what timing jobs wrote")
+    parser.add_argument("--ceilings", type=Path, help="what measure_ceilings.py wrote")
     parser.add_argument("--rejected", type=Path, required=True, help="folder for records that cannot be used")
     parser.add_argument("--table", type=Path, required=True, help="CSV file to write")
     parser.add_argument("--rejected-list", type=Path, required=True, help="CSV file to write: record, reason")

@@ -18,11 +18,19 @@ from ksmm.measure.bench import PoisonedDeviceError
 from ksmm.measure.job import reexecute, run_job
 from ksmm.measure.progress import progress_line
 from ksmm.measure.protocol import Protocol
+from ksmm.measure.study import Study
 
 
 def main() -> None:
     """Command line of this script."""
-    arguments = parse_arguments()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_arguments(parser)
+    arguments = parser.parse_args()
+    run(arguments, Study(Protocol.from_mapping(arguments.protocol)))
+
+
+def run(arguments: argparse.Namespace, study: Study) -> None:
+    """Runs the job that the command line asks for; starts itself again after an error that poisons the process."""
     log_to(arguments.log)
     if arguments.jobs:
         line = progress_line(arguments.record.parent, arguments.jobs, arguments.record.stem)
@@ -36,17 +44,17 @@ def main() -> None:
             dtypes=arguments.dtypes,
             layouts=arguments.layouts,
             implementations=names,
-            protocol=Protocol.from_mapping(arguments.protocol),
+            protocol=study.protocol,
             record=arguments.record,
             journal=arguments.journal,
+            study=study,
         )
     except PoisonedDeviceError:
         reexecute()
 
 
-def parse_arguments() -> argparse.Namespace:
-    """Reads the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that every job has."""
     parser.add_argument("--patterns", type=ksmm.Pattern.parse, nargs="+", required=True, help="a,b,c,d ...")
     parser.add_argument("--device-type", choices=["cpu", "cuda"], required=True)
     parser.add_argument("--batch-size", type=int, required=True)
@@ -58,7 +66,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--journal", type=Path, required=True, help="folder for what is measured before the end")
     parser.add_argument("--jobs", type=int, help="number of jobs whose records go to the same folder")
     parser.add_argument("--log", type=Path, help="file to log to instead of stderr")
-    return parser.parse_args()
 
 
 def log_to(path: Path | None) -> None:
