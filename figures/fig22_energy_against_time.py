@@ -87,10 +87,9 @@ def _rows(table: pd.DataFrame) -> pd.DataFrame:
 def _points(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """By dtype: rows (pattern, batch size) with layout, and time, energy and power of the kernel over the rival's."""
     rows = _rows(table)
-    frames = {
-        dtype: pd.concat([_against_best(rows, dtype, layout) for layout in PANELS]) for dtype in energies.dtypes(rows)
-    }
-    return {dtype: frame for dtype, frame in frames.items() if not frame.empty}
+    frames = {dtype: [_against_best(rows, dtype, layout) for layout in PANELS] for dtype in energies.dtypes(rows)}
+    points = {dtype: [frame for frame in members if not frame.empty] for dtype, members in frames.items()}
+    return {dtype: pd.concat(members) for dtype, members in points.items() if members}
 
 
 def _against_best(rows: pd.DataFrame, dtype: str, layout: str) -> pd.DataFrame:
