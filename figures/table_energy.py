@@ -31,8 +31,9 @@ def caption(table: pd.DataFrame) -> str:
         "have an energy for, and the percentage of them where kernel takes less. Better of both: for each "
         "implementation the layout that takes the less energy. above_idle: the same without what the device would "
         "have taken at rest in that time. time_median_ratio: the same of the time in those windows. "
-        "picojoules_per_operation: of kernel, over 2·B·abcd. protocol_met_percent: measurements of either side with as many windows and products, "
-        "and as certain, as the protocol asks for. Rivals without any energy are left out of the minimum.",
+        "picojoules_per_operation: of kernel, over 2·B·abcd. protocol_met_percent: measurements of either side with as "
+        "many windows and products, and as certain, as the protocol asks for. Rivals without any energy are left out "
+        "of the minimum.",
         energies.of_the_authors(table),
         "Column paper_v100: the paper's median and percentage.",
         f"{names}, {ok.pattern.nunique()} patterns, batch {sizes}, {' and '.join(energies.dtypes(table))}.",
