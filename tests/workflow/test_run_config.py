@@ -94,7 +94,11 @@ def test_the_default_measures_energy_on_150_patterns_of_a_gpu_in_both_precisions
         ("energy.measure", "yes", ["energy.measure is 'yes'", "boolean"]),
         ("energy.protocol.samples", 0, ["energy.protocol.samples is 0", "at least 1"]),
         ("energy.protocol.max_quantisation", 2, ["energy.protocol.max_quantisation is 2", "at most 1"]),
-        ("energy.protocol.seconds", 9, ["energy.protocol.seconds is unknown", "did you mean energy.protocol.idle_seconds"]),
+        (
+            "energy.protocol.seconds",
+            9,
+            ["energy.protocol.seconds is unknown", "did you mean energy.protocol.idle_seconds"],
+        ),
         ("energy.cuda.patterns.list", "all", ["energy.cuda.patterns.list is 'all'", "benchmark, energy"]),
         ("energy.cpu", None, ["energy.cpu is missing"]),
         ("tuning.batch_sizes", [], ["tuning.batch_sizes is []", "at least 1"]),
