@@ -66,3 +66,43 @@ class SimulatedDevice:
             if self.now >= self._next - 1e-12:
                 self._coming.append((self.now + self._generator.uniform(0, self._late_s), self.joules))
                 self._next = self.now + self._generator.uniform(*self._period_s)
+
+
+class SimulatedGpu(SimulatedDevice):
+    """The same, whose products run behind the host's back: a call of `run` returns after `launch_s`."""
+
+    launch_s = 5e-6
+
+    def __init__(self, **options: object) -> None:
+        super().__init__(**options)
+        self.busy_until, self.idle_s = self.now, 0.0
+        loaded = self.load_w
+        self.load_w = lambda moment: loaded(moment) if moment < self.busy_until else self.idle_w
+
+    def sleep(self, seconds: float) -> None:
+        self._pass(seconds, self.load_w)
+
+    def run(self) -> None:
+        if self.products:  # time that the GPU waits for the next product
+            self.idle_s += max(0.0, self.now - self.busy_until)
+        self.busy_until = max(self.now, self.busy_until) + self.product_s
+        self.products += 1
+        self.sleep(self.launch_s)
+
+    def event(self) -> SimulatedEvent:
+        """What stands for torch.cuda.Event."""
+        return SimulatedEvent(self)
+
+
+class SimulatedEvent:
+    """An event of a SimulatedGpu."""
+
+    def __init__(self, gpu: SimulatedGpu) -> None:
+        self._gpu, self._end = gpu, 0.0
+
+    def record(self) -> None:
+        self._end = self._gpu.busy_until
+
+    def query(self) -> bool:
+        self._gpu.sleep(1e-6)
+        return self._gpu.now >= self._end

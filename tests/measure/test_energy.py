@@ -8,7 +8,7 @@ from ksmm.measure.energy import EnergyMeter
 from ksmm.measure.energy_counter import Counter, CounterError
 from ksmm.measure.energy_protocol import EnergyProtocol
 from ksmm.measure.energy_trace import Trace
-from tests.measure.simulated_device import SimulatedDevice
+from tests.measure.simulated_device import SimulatedDevice, SimulatedGpu
 
 
 def meter_of(device, **protocol):
@@ -82,6 +82,23 @@ def test_a_counter_of_a_cpu_that_advances_every_millisecond():
     assert reading.energy_j == pytest.approx(95 * 0.004, rel=0.02)
     assert reading.quantisation <= 0.02
     assert len(reading.samples_j) == 10
+
+
+@pytest.mark.parametrize("product_s", [20e-6, 2e-3, 0.1])
+def test_a_gpu_is_never_idle_between_products_and_asked_all_the_time(product_s, monkeypatch):
+    gpu = SimulatedGpu(product_s=product_s, late_s=0.002)
+    monkeypatch.setattr("torch.cuda.Event", gpu.event)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)  # nothing to wait for but the simulation
+    meter = EnergyMeter(gpu.counter, EnergyProtocol(), "cuda", gpu.clock, gpu.sleep)
+    reading = meter.measure(gpu.run, product_s, 120.0)
+    assert gpu.idle_s < 1e-9
+    assert reading.energy_j == pytest.approx(640 * product_s, rel=0.02)
+    assert reading.idle_w == pytest.approx(80, rel=0.02)
+    for seconds in reading.samples_s:
+        assert seconds == pytest.approx(product_s, rel=0.02)
+    assert len(reading.samples_j) == 10
+    assert min(reading.runs) >= 16
+    assert reading.quantisation <= 0.02
 
 
 @pytest.mark.parametrize("product_s", [20e-6, 0.5])
