@@ -13,7 +13,8 @@ from ksmm.measure.energy_ceilings import EnergyCeilings, read_energy_ceilings
 from ksmm.measure.measurement import Measurement
 from ksmm.patterns import Pattern
 from ksmm.problem import Problem, parse_dtype
-from ksmm.table import Format, collect, read_table, write_table
+from ksmm.table import collect
+from ksmm.table_file import Format, read_csv, write_csv
 
 if TYPE_CHECKING:
     import pandas
@@ -93,23 +94,23 @@ def aggregate_energy(
 
 
 def read_energy_table(path: Path) -> pandas.DataFrame:
-    """Reads a table of energies and validates it; see ksmm.table.read_table.
+    """Reads a table of energies and validates it; see ksmm.table_file.read_csv.
 
     Raises:
         TableError: it cannot be used; the message names the column.
         OSError: it cannot be read.
     """
-    return read_table(path, ENERGY)
+    return read_csv(path, ENERGY)
 
 
 def write_energy_table(frame: pandas.DataFrame, path: Path) -> None:
-    """Writes a table of energies as CSV, whole or not at all; see ksmm.table.write_table.
+    """Writes a table of energies as CSV, whole or not at all; see ksmm.table_file.write_csv.
 
     Raises:
         TableError: its columns are not those of ENERGY_COLUMNS.
         OSError: the file cannot be written.
     """
-    write_table(frame, path, ENERGY)
+    write_csv(frame, path, ENERGY)
 
 
 def _rows(record: dict[str, Any], ceilings: Ceilings | None, joules: EnergyCeilings | None) -> list[dict[str, Any]]:

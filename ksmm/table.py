@@ -1,29 +1,30 @@
-"""The table of times: records in, one row per measurement out; and what every table needs to be written and read."""
+"""The table of times: records in, one row per measurement out. What is drawn from times reads nothing else."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-import io
 import logging
 import shutil
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ksmm.measure import timer
 from ksmm.measure.ceilings import Ceilings, read_ceilings
 from ksmm.measure.files import write_atomically
-from ksmm.measure.measurement import PARTS, STATUSES, Measurement
+from ksmm.measure.measurement import Measurement
 from ksmm.measure.records import RecordError, read_record
 from ksmm.patterns import Pattern
-from ksmm.problem import DTYPES, LAYOUTS, Problem, parse_dtype
+from ksmm.problem import Problem, parse_dtype
+from ksmm.table_file import Format, TableError, frame_of, read_csv, write_csv
 
 if TYPE_CHECKING:
     import pandas
 
 logger = logging.getLogger(__name__)
+
+__all__ = ["COLUMNS", "TIME", "TableError", "aggregate", "collect", "read_table", "write_table"]
 
 COLUMNS = {
     "device": "text",
@@ -56,32 +57,12 @@ COLUMNS = {
 """Name and kind of each column, in order. An empty cell of a number or text is "not available"."""
 
 
-@dataclass(frozen=True)
-class Format:
-    """What a table looks like.
-
-    Attributes:
-        kinds: name and kind ("text", "integer", "number") of each column, in order.
-        identity: the columns of which no two rows have the same values.
-        result: the column that rows of status ok have a positive number in, and no other row.
-    """
-
-    kinds: Mapping[str, str]
-    identity: tuple[str, ...]
-    result: str
-
-
-_ALLOWED = {"dtype": tuple(DTYPES), "layout": LAYOUTS, "part": PARTS, "status": STATUSES}
 TIME = Format(
     COLUMNS,
     ("device", "a", "b", "c", "d", "batch_size", "dtype", "layout", "implementation", "part"),
     "median_s",
 )
 """The table of the time study."""
-
-
-class TableError(ValueError):
-    """A table that cannot be used; the message names the file, the column and the way out."""
 
 
 def aggregate(record_paths: Iterable[Path], ceilings_path: Path | None, rejected: Path) -> pandas.DataFrame:
@@ -133,7 +114,7 @@ def collect(
             continue
         for row in rows_of(record):
             _keep_latest(rows, row, form.identity)
-    return _frame([rows[key] for key in sorted(rows)], form)
+    return frame_of([rows[key] for key in sorted(rows)], form)
 
 
 def _rows(record: dict[str, Any], ceilings: Ceilings | None) -> list[dict[str, Any]]:
@@ -191,93 +172,24 @@ def _set_aside(path: Path, rejected: Path, reason: str) -> None:
     logger.warning("%s (%s to %s)", reason, done, target)
 
 
-def _frame(rows: list[dict[str, Any]], form: Format) -> pandas.DataFrame:
-    import pandas  # needed for tables, not to import ksmm
-
-    columns = {name: [row[name] for row in rows] for name in form.kinds}
-    return pandas.DataFrame({name: _typed(pandas.Series(values), form.kinds[name]) for name, values in columns.items()})
-
-
-def _typed(values: pandas.Series, kind: str) -> pandas.Series:
-    """Text has "" where there is none, numbers NaN; integers are never missing."""
-    if kind == "text":
-        return values.astype("object").fillna("").astype(str)
-    return values.astype("int64" if kind == "integer" else "float64")
-
-
-def write_table(frame: pandas.DataFrame, path: Path, form: Format = TIME) -> None:
+def write_table(frame: pandas.DataFrame, path: Path) -> None:
     """Writes the table as CSV, whole or not at all.
 
     Raises:
-        TableError: its columns are not those of its format.
+        TableError: its columns are not those of COLUMNS.
         OSError: the file cannot be written.
     """
-    _check_columns(list(frame.columns), path, form)
-    text = io.StringIO()
-    frame.to_csv(text, index=False, float_format="%.9g", lineterminator="\n")
-    write_atomically(path, text.getvalue())
+    write_csv(frame, path, TIME)
 
 
-def read_table(path: Path, form: Format = TIME) -> pandas.DataFrame:
+def read_table(path: Path) -> pandas.DataFrame:
     """Reads a table and validates it.
 
     Returns:
-        Its columns: text as str ("" where empty), numbers as float64 (NaN where empty), integers as int64.
+        The columns of COLUMNS: text as str ("" where empty), numbers as float64 (NaN where empty), integers as int64.
 
     Raises:
         TableError: it cannot be used; the message names the column.
         OSError: it cannot be read.
     """
-    import pandas  # needed for tables, not to import ksmm
-
-    try:
-        raw = pandas.read_csv(path, dtype=str, keep_default_na=False)
-    except (ValueError, pandas.errors.EmptyDataError) as error:
-        raise TableError(f"table {path} is not CSV ({error}); aggregate the records again") from None
-    _check_columns(list(raw.columns), path, form)
-    frame = pandas.DataFrame({name: _parsed(raw[name], name, kind, path) for name, kind in form.kinds.items()})
-    _check_values(frame, path, form.result)
-    return frame
-
-
-def _check_columns(columns: list[str], path: Path, form: Format) -> None:
-    missing = [name for name in form.kinds if name not in columns]
-    unknown = [name for name in columns if name not in form.kinds]
-    if missing:
-        raise TableError(f"table {path} has no column {missing[0]}; aggregate the records again")
-    if unknown:
-        raise TableError(f"table {path} has a column {unknown[0]} that is not known; aggregate the records again")
-
-
-def _parsed(values: pandas.Series, name: str, kind: str, path: Path) -> pandas.Series:
-    import pandas
-
-    if kind == "text":
-        return values.astype(str)
-    numbers = pandas.to_numeric(values.where(values != "", None), errors="coerce").astype("float64")
-    bad = values[numbers.isna() & ((values != "") | (kind == "integer"))]
-    if kind == "integer" and bad.empty:
-        bad = values[~values.str.fullmatch(r"-?\d+")]
-    if not bad.empty:
-        raise _cell_error(path, name, bad.index[0], bad.iloc[0], f"which is no {kind}")
-    return values.astype("int64") if kind == "integer" else numbers
-
-
-def _check_values(frame: pandas.DataFrame, path: Path, result: str) -> None:
-    for name, allowed in _ALLOWED.items():
-        bad = frame.loc[~frame[name].isin(allowed), name] if name in frame else frame.iloc[:0]
-        if not bad.empty:
-            raise _cell_error(path, name, bad.index[0], bad.iloc[0], f"and not one of {', '.join(allowed)}")
-    ok = frame["status"] == "ok"
-    lacking = frame.loc[ok & ~(frame[result] > 0), result]
-    if not lacking.empty:
-        raise _cell_error(path, result, lacking.index[0], lacking.iloc[0], "with status ok")
-    stray = frame.loc[~ok & frame[result].notna(), result]
-    if not stray.empty:
-        raise _cell_error(path, result, stray.index[0], stray.iloc[0], "though its status is not ok")
-
-
-def _cell_error(path: Path, column: str, index: int, value: object, what: str) -> TableError:
-    row = index + 2  # the first line is the header
-    shown = repr(value) if isinstance(value, str) else f"{value:g}"
-    return TableError(f"table {path}, line {row}: column {column} is {shown}, {what}; aggregate the records again")
+    return read_csv(path, TIME)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 
 from ksmm.measure import timer
 from ksmm.measure.energy_counter import Counter
 from ksmm.measure.energy_protocol import EnergyProtocol
+from ksmm.measure.energy_reading import EnergyReading
 from ksmm.measure.energy_trace import Trace
 
 Run = Callable[[], object]
@@ -30,55 +30,6 @@ _CALIBRATION_TICKS = 20
 _CALIBRATION_S = 3.0
 _STILL_S = 2.0
 """A counter that does not advance for so long while nothing runs stands still."""
-
-
-@dataclass(frozen=True)
-class EnergyReading:
-    """The energy of one product.
-
-    Attributes:
-        counter: its name.
-        counter_period_s: seconds between two advances of it while nothing ran.
-        samples_j: joules of one product, one entry per window.
-        samples_s: seconds of one product in the same windows.
-        runs: products in each window.
-        idle_before_w, idle_after_w: power at rest, just before and just after.
-        quantisation: how uncertain the length of the shortest window is, relative to it.
-    """
-
-    counter: str
-    counter_period_s: float
-    samples_j: tuple[float, ...]
-    samples_s: tuple[float, ...]
-    runs: tuple[float, ...]
-    idle_before_w: float
-    idle_after_w: float
-    quantisation: float
-
-    @property
-    def energy_j(self) -> float:
-        """The median of samples_j."""
-        return timer.median(self.samples_j)
-
-    @property
-    def power_w(self) -> float:
-        """Mean power over all windows."""
-        joules = sum(j * n for j, n in zip(self.samples_j, self.runs, strict=True))
-        return joules / sum(s * n for s, n in zip(self.samples_s, self.runs, strict=True))
-
-    @property
-    def idle_w(self) -> float:
-        """Mean of the power before and after."""
-        return (self.idle_before_w + self.idle_after_w) / 2
-
-    @property
-    def above_idle_j(self) -> float:
-        """The median over the windows of what a product takes more than rest would in the same time.
-
-        Zero or less where the product draws no more than rest does: then it cannot be told from it.
-        """
-        pairs = zip(self.samples_j, self.samples_s, strict=True)
-        return timer.median(tuple(joules - self.idle_w * seconds for joules, seconds in pairs))
 
 
 class EnergyMeter:
@@ -124,8 +75,8 @@ class EnergyMeter:
         """The energy of a product that has been warmed up.
 
         Power at rest is measured after it and, unless the measurement before did so, before it. Where `seconds` are
-        too short for as many windows as the protocol asks for, there are fewer, and a single one may be shorter than
-        it should; the reading says how uncertain it is.
+        too short for as many windows as the protocol asks for there are fewer, but always one, which may take a little
+        longer than there is, or else be shorter than it should; the reading says how uncertain it is.
 
         Args:
             run: one product.
@@ -135,7 +86,7 @@ class EnergyMeter:
         Raises:
             CounterError: the counter stands still, reads zero, or went backwards.
         """
-        load_s = seconds - (self.rest_s if self._idle_w is not None else 2 * self.rest_s)
+        load_s = max(0.0, seconds - (self.rest_s if self._idle_w is not None else 2 * self.rest_s))
         before = self._idle_w if self._idle_w is not None else self.idle_power_w()
         self._idle_w = None  # should this measurement fail, the next one looks again
         trace, begin = self._under_load(run, estimate_s, load_s)
@@ -182,21 +133,28 @@ class EnergyMeter:
         """The trace of running a product without a gap, and the moment from which on it counts."""
         trace, start = Trace(self.counter, self._clock), self._clock()
         begin, runs = start + self.protocol.settle_seconds, 0
+        trace.done(0)
         queue = _Queue(self.device_type, trace, self._sleep)
         chunk = max(1, round(queue.chunk_s / max(estimate_s, 1e-9)))
-        while True:
+        while not (runs and self._enough(trace, begin, self._clock() - start, runs, seconds)):
             runs += chunk
             queue.run(run, chunk, runs)
-            passed = self._clock() - start
-            trace.refuse_still(start, max(_STILL_S, 2 * chunk * passed / runs))
-            if passed < min(seconds, self._load_s(self.window_s, passed / runs)):
-                continue
-            if trace.ticks_between(begin, trace.known_until) < 3:
-                continue
-            if passed >= min(seconds, self._load_s(self._window_s(trace, begin), passed / runs)):
-                break
+            trace.refuse_still(start, max(_STILL_S, 2 * chunk * (self._clock() - start) / runs))
         queue.finish()
         return trace, begin
+
+    def _enough(self, trace: Trace, begin: float, passed: float, runs: int, seconds: float) -> bool:
+        """Whether all windows are there, or time is up; a single window may take a little longer than there is."""
+        run_s = passed / runs
+        if (
+            passed < min(seconds, self._load_s(self.window_s, run_s))
+            or trace.ticks_between(begin, trace.known_until) < 3
+        ):
+            return False
+        window_s = self._window_s(trace, begin)
+        if passed >= self._load_s(window_s, run_s) or passed >= 2 * seconds + self._load_s(window_s, run_s, windows=1):
+            return True
+        return passed >= seconds and bool(trace.windows(window_s, self.protocol.min_runs, 1, begin))
 
     def _window_s(self, trace: Trace, begin: float) -> float:
         """How long a window must be, by the calibration and by the trace itself."""
@@ -205,10 +163,10 @@ class EnergyMeter:
     def _uncertainty_s(self, trace: Trace, begin: float) -> float:
         return max(self.uncertainty_s, trace.uncertainty_s(begin))
 
-    def _load_s(self, window_s: float, run_s: float) -> float:
+    def _load_s(self, window_s: float, run_s: float, windows: int | None = None) -> float:
         """How long all windows take together, given the seconds of one and of a product; each may end a period late."""
         window_s = max(window_s, self.protocol.min_runs * run_s) + self.period_s
-        return self.protocol.settle_seconds + self.protocol.samples * window_s + 2 * self.period_s
+        return self.protocol.settle_seconds + (windows or self.protocol.samples) * window_s + 2 * self.period_s
 
 
 class _Queue:

@@ -13,10 +13,10 @@ import torch
 
 from ksmm.measure import nvidia, provenance, timer
 from ksmm.measure.ceilings import copy_operands, product_operands
-from ksmm.measure.energy import EnergyMeter, EnergyReading
+from ksmm.measure.energy import EnergyMeter
 from ksmm.measure.energy_counter import CounterError, NoCounterError, open_counter
 from ksmm.measure.energy_protocol import EnergyProtocol
-from ksmm.measure.energy_study import energy_values
+from ksmm.measure.energy_reading import EnergyReading, energy_values
 from ksmm.measure.files import prepare_folder, write_atomically
 from ksmm.measure.lock import device_lock
 from ksmm.measure.measurement import rounded, utc_now

@@ -11,9 +11,10 @@ from ksmm.implementations import Implementation
 from ksmm.measure import nvidia, timer
 from ksmm.measure.bench import Bench
 from ksmm.measure.check import Reference
-from ksmm.measure.energy import EnergyMeter, EnergyReading
+from ksmm.measure.energy import EnergyMeter
 from ksmm.measure.energy_counter import CounterError, NoCounterError, open_counter
 from ksmm.measure.energy_protocol import EnergyProtocol
+from ksmm.measure.energy_reading import energy_values, protocol_met
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.study import Study
 from ksmm.measure.tasks import Task
@@ -108,26 +109,3 @@ class EnergyBench(Bench):
             "device_state": nvidia.device_state() if self.problem.device_type == "cuda" else {},
             "energy": energy_values(reading),
         }
-
-
-def protocol_met(reading: EnergyReading, protocol: EnergyProtocol) -> bool:
-    """Whether there are as many windows and products, and as certain, as the protocol asks for."""
-    enough = len(reading.samples_j) >= protocol.samples and min(reading.runs) >= protocol.min_runs
-    return enough and reading.quantisation <= protocol.max_quantisation
-
-
-def energy_values(reading: EnergyReading) -> dict[str, Any]:
-    """What a record keeps of a reading: see EnergyReading; iqr_j is of samples_j."""
-    return {
-        "counter": reading.counter,
-        "counter_period_s": reading.counter_period_s,
-        "samples_j": reading.samples_j,
-        "runs": reading.runs,
-        "energy_j": reading.energy_j,
-        "iqr_j": timer.interquartile_range(reading.samples_j),
-        "above_idle_j": reading.above_idle_j,
-        "power_w": reading.power_w,
-        "idle_before_w": reading.idle_before_w,
-        "idle_after_w": reading.idle_after_w,
-        "quantisation": reading.quantisation,
-    }

@@ -121,7 +121,24 @@ def test_a_bound_on_time_is_kept_with_fewer_windows_and_says_so():
     reading = meter.measure(device.run, device.product_s, 0.01)
     assert device.now - start < 3
     assert len(reading.samples_j) == 1
-    assert reading.quantisation > 0.02
+    assert reading.quantisation <= 0.02
+
+
+def test_a_product_too_slow_for_its_time_has_one_window_of_fewer_runs():
+    device = SimulatedDevice(product_s=2.0)
+    start = device.now
+    reading = meter_of(device).measure(device.run, device.product_s, 5.0)
+    assert device.now - start < 60
+    assert len(reading.samples_j) == 1
+    assert reading.energy_j == pytest.approx(640 * 2.0, rel=0.02)
+
+
+def test_a_window_that_is_too_short_says_how_uncertain_it_is():
+    device = SimulatedDevice(late_s=0.09)
+    meter = meter_of(device, samples=1, max_quantisation=0.5)
+    reading = meter.measure(device.run, device.product_s, 0.01)
+    assert 0.02 < reading.quantisation <= 0.5
+    assert reading.energy_j == pytest.approx(640 * device.product_s, rel=reading.quantisation)
 
 
 def test_the_rest_after_one_product_is_the_rest_before_the_next():
