@@ -23,7 +23,7 @@ FIGURE_7 = SCRIPTS["fig07_energy"]
 
 @pytest.fixture(scope="module")
 def table():
-    return synthetic_energy_table(40)
+    return synthetic_energy_table(20)
 
 
 @pytest.fixture(scope="module")

@@ -66,7 +66,8 @@ def test_the_default_measures_energy_on_150_patterns_of_a_gpu_in_both_precisions
     assert energy["cuda"]["patterns"]["list"] == "energy"
     assert energy["cuda"]["patterns"]["sample"] >= 150
     assert energy["cuda"]["dtypes"] == ["float32", "float16"]
-    assert EnergyProtocol.from_mapping(energy["protocol"]).samples >= 10
+    assert EnergyProtocol.from_mapping(energy["protocol"]).to_dict() == energy["protocol"]
+    assert energy["protocol"]["samples"] >= 10
     assert energy["protocol"]["min_runs"] >= 16
     assert energy["protocol"]["max_quantisation"] <= 0.02
 
