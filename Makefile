@@ -2,8 +2,10 @@
 #   make figures                        measure on this machine and draw (workflow/config/default.yaml)
 #   make figures DEVICE=nvidia-h200     draw the published measurements of a device, without measuring
 #   make figures CONFIG=workflow/config/paper.yaml
+#   make resume                         go on with a run that was killed, with its arguments
 #   make counters                       count with Nsight Compute what the kernel does on the GPU, and draw it
 #   make publish DEVICE=nvidia-h200     copy a finished run from results/ to measurements/, to be redrawn anywhere
+#   make audit                          ask what is known against the pinned dependencies
 #   make test, make lint, make format, make clean
 PYTHON ?= python3
 CORES ?= all
@@ -11,18 +13,23 @@ CONFIG ?=
 DEVICE ?=
 # More options of pip, e.g. --extra-index-url with PyTorch's CPU builds, which are much smaller than those for CUDA.
 PIP_FLAGS ?=
+# HASHED=1 installs only files with the hashes of requirements-ci.txt (all but PyTorch's).
+HASHED ?=
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 CPP_SOURCES = $(shell find ksmm/csrc -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 
-.PHONY: figures counters publish test lint format clean
+.PHONY: figures resume counters publish test audit lint format clean
 
 figures: $(INSTALLED)
 	$(BIN)/snakemake --cores $(CORES) \
 	  $(if $(CONFIG),--configfile "$(CONFIG)") $(if $(DEVICE),--config "device=$(DEVICE)")
 	@echo "Reports:"; ls results/*/report.html
+
+resume: $(INSTALLED)
+	$(BIN)/python -m ksmm resume
 
 counters: $(INSTALLED)
 	$(BIN)/snakemake --cores $(CORES) \
@@ -45,6 +52,9 @@ publish:
 test: $(INSTALLED)
 	$(BIN)/python -m ksmm build
 	$(BIN)/pytest
+
+audit:
+	$(PYTHON) .ci/audit.py
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check
@@ -70,6 +80,8 @@ $(INSTALLED): pyproject.toml constraints.txt
 	ksmm needs 3.11 or newer: make PYTHON=/path/to/python3.12 ..." % v[:2])'
 	$(PYTHON) -m venv .venv
 	@echo "Installing into .venv, which takes a minute or two ..."
+	$(if $(HASHED),$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) \
+	  --require-hashes --no-deps -r requirements-ci.txt)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) \
-	  -c constraints.txt -e '.[build,workflow,dev]'
+	  -c constraints.txt -e '.[build,workflow,slurm,dev]'
 	@touch $@

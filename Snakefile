@@ -13,6 +13,8 @@ min_version("9.27")
 ROOT = Path(os.path.relpath(workflow.basedir))
 sys.path.insert(0, f"{workflow.basedir}/workflow")
 
+import cost_model
+from run_command import remember
 from run_settings import run_settings, use_own_python
 from run_summary import read_rows, summary
 
@@ -55,6 +57,17 @@ rule all:
         RESULTS / "report.html",
         run.records,
         run.energy_records,
+
+
+# A job that has arrived on a cluster's node runs there as it is. Otherwise each member of a group would start a step of
+# the scheduler's and another Snakemake, several seconds each.
+if workflow.remote_exec:
+    workflow.localrules(*(rule.name for rule in workflow.rules))
+
+
+# For `python -m ksmm resume`, after a run that died.
+onstart:
+    remember(sys.argv[1:], RESULTS, run.device if run.measures else None)
 
 
 onsuccess:

@@ -6,6 +6,7 @@ python -m ksmm tune 1,192,48,2 6,64,64,1 --batch 25088 --dtypes float16
 python -m ksmm tune --sample 120 --max-seconds 1200
 python -m ksmm build [--record FILE]
 python -m ksmm import-upstream FILE [--output DIR]
+python -m ksmm resume
 
 Exit status: 0; 1 if something was wrong or failed, or the kernel could not be built; 2 for bad input, with one line
 that says what to do; 130 if interrupted.
@@ -109,6 +110,11 @@ def _parser() -> argparse.ArgumentParser:
     importing.set_defaults(command=_import_upstream)
     importing.add_argument("file", type=Path, help="energies or times as they published them")
     importing.add_argument("--output", type=Path, default=IMPORTED, help="folder to write to (%(default)s)")
+    resuming = commands.add_parser("resume", help="go on with a run of the pipeline that died, with its arguments")
+    resuming.set_defaults(command=_resume)
+    resuming.add_argument("more", nargs="*", help="more arguments of Snakemake, after --")
+    resuming.add_argument("--directory", type=Path, default=Path(), help="the run's working directory (%(default)s)")
+    resuming.add_argument("--elsewhere", action="store_true", help="the run was on another host, and is dead there")
     return parser
 
 
@@ -221,6 +227,16 @@ def _import_upstream(arguments: argparse.Namespace) -> int:
         text = f"{done.measurements} measurements ({done.study}) of {done.patterns} patterns on {done.device}"
         print(f"{text}: {done.records} records in {done.folder}")  # noqa: T201 - this is what the command is for
     return 0
+
+
+def _resume(arguments: argparse.Namespace) -> int:
+    from ksmm.resume import ResumeError, resume  # needs what the workflow needs
+    from ksmm.slurm_queue import QueueError
+
+    try:
+        resume(arguments.directory.resolve(), arguments.more, elsewhere=arguments.elsewhere)
+    except (ResumeError, QueueError) as error:
+        raise _BadInputError(str(error)) from None
 
 
 def _device_type(name: str) -> str:

@@ -6,7 +6,7 @@ from ksmm import build
 from ksmm.implementations import implementations
 from ksmm.measure import nvidia, provenance
 from ksmm.measure.energy_counter import reason_absent
-from ksmm.measure.lock import lock_directory
+from ksmm.measure.lock_files import lock_directory
 from ksmm.patterns import Pattern
 from ksmm.problem import DTYPES, LAYOUTS, Problem
 from ksmm.time_report import aligned

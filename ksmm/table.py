@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import logging
-import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ksmm.measure import timer
 from ksmm.measure.ceilings import Ceilings, read_ceilings
-from ksmm.measure.files import write_atomically
 from ksmm.measure.measurement import Measurement
-from ksmm.measure.records import RecordError, read_record
+from ksmm.measure.records import RecordError
+from ksmm.measure.rejected import read_record_of, set_aside
 from ksmm.patterns import Pattern
 from ksmm.problem import Problem, parse_dtype
 from ksmm.table_file import Format, TableError, frame_of, read_csv, write_csv
@@ -65,7 +63,9 @@ TIME = Format(
 """The table of the time study."""
 
 
-def aggregate(record_paths: Iterable[Path], ceilings_path: Path | None, rejected: Path) -> pandas.DataFrame:
+def aggregate(
+    record_paths: Iterable[Path], ceilings_path: Path | None, rejected: Path, device: str | None = None
+) -> pandas.DataFrame:
     """Puts the measurements of all records into one table.
 
     A record that cannot be used is set aside in `rejected`, with the reason beside it in <name>.reason.txt: moved there
@@ -76,6 +76,7 @@ def aggregate(record_paths: Iterable[Path], ceilings_path: Path | None, rejected
         record_paths: the records, in any order.
         ceilings_path: what measure_ceilings wrote; None leaves roofline_s empty.
         rejected: the folder for records that cannot be used; made when it is needed.
+        device: slug of the device whose records these are; one of another device cannot be used. None allows any.
 
     Returns:
         The columns of COLUMNS, rows sorted by device, pattern, batch size, dtype, layout, implementation and part.
@@ -85,7 +86,7 @@ def aggregate(record_paths: Iterable[Path], ceilings_path: Path | None, rejected
         OSError: a file cannot be read, or set aside.
     """
     ceilings = None if ceilings_path is None else read_ceilings(ceilings_path)
-    return collect(record_paths, rejected, lambda record: _rows(record, ceilings), TIME)
+    return collect(record_paths, rejected, lambda record: _rows(record, ceilings), TIME, device)
 
 
 def collect(
@@ -93,6 +94,7 @@ def collect(
     rejected: Path,
     rows_of: Callable[[dict[str, Any]], list[dict[str, Any]]],
     form: Format,
+    device: str | None = None,
 ) -> pandas.DataFrame:
     """The rows of all records that can be used, sorted; see aggregate.
 
@@ -101,6 +103,7 @@ def collect(
         rejected: see aggregate.
         rows_of: a record to its rows, with a value for each column.
         form: of the table.
+        device: see aggregate.
 
     Raises:
         OSError: a file cannot be read, or set aside.
@@ -108,9 +111,9 @@ def collect(
     rows: dict[tuple, dict[str, Any]] = {}
     for path in sorted(record_paths):
         try:
-            record = read_record(path)
+            record = read_record_of(path, device)
         except RecordError as error:
-            _set_aside(path, rejected, str(error))
+            set_aside(path, rejected, str(error))
             continue
         for row in rows_of(record):
             _keep_latest(rows, row, form.identity)
@@ -156,20 +159,6 @@ def _keep_latest(rows: dict[tuple, dict[str, Any]], row: dict[str, Any], identit
         logger.info("%s was measured more than once; the measurement of %s is kept", named, later)
     if known is None or row["started_at"] >= known["started_at"]:
         rows[key] = row
-
-
-def _set_aside(path: Path, rejected: Path, reason: str) -> None:
-    rejected.mkdir(parents=True, exist_ok=True)
-    content_hash = hashlib.sha256(path.read_bytes()).hexdigest()[:8]
-    target = rejected / f"{path.stem}-{content_hash}{path.suffix}"  # an earlier reject of that name stays
-    if rejected.resolve().parent == path.resolve().parent.parent:
-        shutil.move(path, target)
-        done = "moved"
-    else:
-        shutil.copyfile(path, target)
-        done = "copied"
-    write_atomically(target.with_name(f"{target.name}.reason.txt"), f"{reason}\n")
-    logger.warning("%s (%s to %s)", reason, done, target)
 
 
 def write_table(frame: pandas.DataFrame, path: Path) -> None:

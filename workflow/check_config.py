@@ -75,6 +75,7 @@ def _allowed(error: ValidationError) -> str:
 
 
 _PATTERN_MEANINGS = {
-    "^[a-z0-9][a-z0-9_.-]*$": "it must be auto, cpu, cuda or the name of a folder under measurements/",
+    "^(cuda:)?[a-z0-9][a-z0-9_.-]*$": "it must be auto, cpu, cuda, cuda: and the name of a GPU such as nvidia-h200, "
+    "or the name of a folder under measurements/",
     "^[1-9][0-9]*(,[1-9][0-9]*){3}$": 'it must be four positive integers without spaces, such as "1,192,48,2"',
 }

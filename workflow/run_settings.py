@@ -118,21 +118,24 @@ def use_own_python() -> None:
 def check_library(record: Path, kernel_sources: str) -> None:
     """Checks that the library that the record of a build tells of is still there, if it was made of these sources.
 
-    Building it again by the pipeline would measure everything again, too.
+    The pipeline would not build it again, as its record is there, and `kernel` would be skipped.
 
     Raises:
-        ConfigError: it is gone, or was built with another PyTorch.
+        ConfigError: it is gone, or was built with another PyTorch, or the record cannot be read.
     """
     from ksmm.build import find, reason_missing
 
     if not record.exists():
         return
-    content = json.loads(record.read_text(encoding="utf-8"))
+    try:
+        content = json.loads(record.read_text(encoding="utf-8"))
+    except ValueError:
+        raise ConfigError(f"{record} is not whole JSON; remove it, nothing measured is lost by that") from None
     built = content.get("library") is not None and content.get("source_hash") == kernel_sources
     if built and find() is None:
         raise ConfigError(
             f"{record} says that the kernel library is built, but {reason_missing()}; "
-            f"that keeps what was measured. To measure everything again instead, remove {record}"
+            f"that keeps what was measured. To measure everything again instead, remove {record.parent}"
         )
 
 
@@ -150,15 +153,20 @@ def imported_records(folder: Path, device: str) -> list[str]:
 def resolve_device(name: str, measurements: Path) -> tuple[str, str]:
     """The slug of a device and what to do there: "cpu" or "cuda" to measure, "published" to draw its records.
 
+    "cuda:nvidia-h200" is for jobs that measure elsewhere, on a cluster's nodes: nothing is asked of this machine.
+
     Raises:
         ConfigError: a GPU is asked for where PyTorch sees none, or the name is not that of a published device.
     """
     published = published_devices(measurements)
+    if name.startswith("cuda:"):
+        return name.removeprefix("cuda:"), "cuda"
     if name not in ("auto", "cpu", "cuda"):
         if name not in published:
             known = ", ".join(published) or "there are none"
             raise ConfigError(
                 f"config key device is {name!r}; it must be auto, cpu or cuda to measure on this machine, "
+                f"cuda:{name} to measure on such GPUs of a cluster, "
                 f"or a device whose records are published under {measurements}: {known}"
             )
         return name, "published"
@@ -253,7 +261,10 @@ def energy_jobs(config: dict, device_type: str) -> dict[str, list[str]]:
     if not energy["measure"]:
         return {}
     patterns = chosen_patterns(energy[device_type]["patterns"], f"energy.{device_type}.patterns")
-    nothing_to_measure = reason_absent(device_type) is not None
+    elsewhere = config["device"].startswith(
+        "cuda:"
+    )  # on nodes of a cluster, which have what this machine need not have
+    nothing_to_measure = not elsewhere and reason_absent(device_type) is not None
     return timing_jobs(patterns, len(patterns) if nothing_to_measure else energy["patterns_per_job"])
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def summary(results: Path) -> str:
-    """Text for the end of a run: the folders with results, the records set aside, what was left out and why."""
+    """Text for the end of a run: the folders with results, what was wrong, set aside or left out, and why."""
     lines = [f"Results of this run are under {results}/"]
     for what, pattern in {
         "figures": "figures/*.pdf",
@@ -21,10 +21,19 @@ def summary(results: Path) -> str:
         if found:
             where = found[0] if "*" not in pattern else f"{found[0].parent}/ ({len(found)})"
             lines.append(f"  {what:<10} {where}")
+    wrong = read_rows(results / "wrong.csv")
+    if wrong:
+        lines += ["  WRONG RESULTS, which have no time:", *(f"    {_wrong(row)}" for row in wrong)]
     lines += listed("left out:", read_rows(results / "left_out.csv"), "name")
     rejected = read_rows(results / "rejected.csv") + read_rows(results / "energy" / "rejected.csv")
     lines += listed("records set aside:", rejected, "record")
     return "\n".join(lines)
+
+
+def _wrong(row: dict[str, str]) -> str:
+    part = "" if row["part"] == "whole" else f" ({row['part']})"
+    problem = f"{row['dtype']} {row['layout']} on {row['patterns']} patterns, the first {row['first_pattern']}"
+    return f"{row['implementation']}{part}, {problem}: {row['reason']}"
 
 
 def listed(title: str, rows: list[dict[str, str]], key: str) -> list[str]:

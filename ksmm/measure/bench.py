@@ -19,8 +19,9 @@ from ksmm.problem import Problem, dtype_name
 
 _REASON_LENGTH = 300
 _TRIAL_FRACTIONS = (64, 8)
-_DOUBTFUL = 8
-"""A trial up to so many times the limit may have met a compilation or a disturbance, so a second one decides."""
+_DOUBTFUL = 32
+"""A trial up to so many times the limit may have met a compilation (lazylinop compiles its kernels at the first product)
+or a disturbance, so a second one decides."""
 
 
 class PoisonedDeviceError(RuntimeError):

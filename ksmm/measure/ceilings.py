@@ -14,6 +14,7 @@ import torch
 
 from ksmm.measure import memory, nvidia, provenance, timer
 from ksmm.measure.files import prepare_folder, write_atomically
+from ksmm.measure.idle import wait_until_idle
 from ksmm.measure.lock import device_lock
 from ksmm.measure.measurement import utc_now
 from ksmm.measure.records import RecordError, dump, load_json
@@ -47,13 +48,14 @@ class Ceilings:
         return None if rate is None else attainable_seconds(problem, self.copy_bytes_per_s, rate)
 
 
-def measure_ceilings(device_type: str, dtypes: Sequence[str], record: Path) -> None:
+def measure_ceilings(device_type: str, dtypes: Sequence[str], record: Path, busy_gpu_max_wait_s: float = 0.0) -> None:
     """Measures the ceilings, the device locked, and writes them as JSON.
 
     Args:
         device_type: "cpu" or "cuda".
         dtypes: names, at least one.
         record: the file to write.
+        busy_gpu_max_wait_s: for how many seconds to wait for a GPU on which another process computes.
 
     Raises:
         ValueError: an unknown dtype.
@@ -63,7 +65,8 @@ def measure_ceilings(device_type: str, dtypes: Sequence[str], record: Path) -> N
     for dtype in dtypes:
         parse_dtype(dtype)
     prepare_folder(record.parent)
-    with device_lock(device_type):
+    with device_lock(device_type) as device:
+        busy = wait_until_idle(device, busy_gpu_max_wait_s)
         started_at = utc_now()
         ceilings = quick_ceilings(device_type, dtypes)
         content = {
@@ -71,6 +74,7 @@ def measure_ceilings(device_type: str, dtypes: Sequence[str], record: Path) -> N
             "copy_bytes_per_s": ceilings.copy_bytes_per_s,
             "operations_per_s": ceilings.operations_per_s,
             "device": provenance.device_facts(device_type),
+            "device_busy": busy,
             "device_after": nvidia.device_state() if device_type == "cuda" else {},
             "started_at": started_at,
             "software": provenance.software_facts(),

@@ -18,6 +18,7 @@ from ksmm.measure.energy_counter import CounterError, NoCounterError, open_count
 from ksmm.measure.energy_protocol import EnergyProtocol
 from ksmm.measure.energy_reading import EnergyReading, energy_values
 from ksmm.measure.files import prepare_folder, write_atomically
+from ksmm.measure.idle import wait_until_idle
 from ksmm.measure.lock import device_lock
 from ksmm.measure.measurement import rounded, utc_now
 from ksmm.measure.memory import release_memory
@@ -54,7 +55,9 @@ class EnergyCeilings:
         return None if cost is None else attainable_joules(problem, roofline_s, self.idle_w, self.joules_per_byte, cost)
 
 
-def measure_energy_ceilings(device_type: str, dtypes: Sequence[str], protocol: EnergyProtocol, record: Path) -> None:
+def measure_energy_ceilings(
+    device_type: str, dtypes: Sequence[str], protocol: EnergyProtocol, record: Path, busy_gpu_max_wait_s: float = 0.0
+) -> None:
     """Measures them, the device locked, and writes them as JSON; without a counter, the reason.
 
     Args:
@@ -62,6 +65,7 @@ def measure_energy_ceilings(device_type: str, dtypes: Sequence[str], protocol: E
         dtypes: names, at least one.
         protocol: see EnergyProtocol.
         record: the file to write.
+        busy_gpu_max_wait_s: for how many seconds to wait for a GPU on which another process computes.
 
     Raises:
         ValueError: an unknown dtype.
@@ -71,11 +75,13 @@ def measure_energy_ceilings(device_type: str, dtypes: Sequence[str], protocol: E
     for dtype in dtypes:
         parse_dtype(dtype)
     prepare_folder(record.parent)
-    with device_lock(device_type):
+    with device_lock(device_type) as device:
+        busy = wait_until_idle(device, busy_gpu_max_wait_s)
         content: dict[str, Any] = {
             "schema_version": SCHEMA_VERSION,
             "started_at": utc_now(),
             "device": provenance.device_facts(device_type),
+            "device_busy": busy,
             "protocol": protocol.to_dict(),
             "software": provenance.software_facts(),
             "host": provenance.host_facts(),

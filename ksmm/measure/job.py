@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-import torch
-
 from ksmm.measure import nvidia, provenance
 from ksmm.measure.bench import Bench, PoisonedDeviceError
 from ksmm.measure.check import Reference, tolerance
-from ksmm.measure.files import prepare_folder
+from ksmm.measure.files import prepare_folder, remove_unfinished
+from ksmm.measure.identity import identity_of
+from ksmm.measure.idle import wait_until_idle
 from ksmm.measure.journal import Journal
-from ksmm.measure.lock import device_lock
+from ksmm.measure.lock import device_lock, environment_at_start
 from ksmm.measure.measurement import Measurement, utc_now
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.records import write_record
@@ -46,6 +46,8 @@ def run_job(
     protocol: Protocol,
     record: Path,
     journal: Path,
+    keep_journal: bool = False,
+    busy_gpu_max_wait_s: float = 0.0,
     restart: Callable[[], NoReturn] | None = None,
     study: Study | None = None,
 ) -> None:
@@ -65,6 +67,11 @@ def run_job(
         protocol: see Protocol.
         record: the file to write.
         journal: a folder, which several jobs may share.
+        keep_journal: whether what is in the record stays in the journal, too. A pipeline may discard the record of a
+            job that ended well: because it was killed before it took notice, because another job of the same group
+            failed, because the clock went back. What aggregates the records then clears the journal.
+        busy_gpu_max_wait_s: for how many seconds to wait for a GPU on which another process computes. After that it is
+            measured all the same, and the record says so.
         restart: what ends this process and starts a new one that calls run_job with the same arguments; a script gives
             `reexecute`. With it the job goes on after a CUDA error that poisons the process, and after a measurement
             that never ends (a compiler that runs for ever, a deadlock).
@@ -82,18 +89,21 @@ def run_job(
     tasks = [task for task in tasks if task.part in study.parts]
     for folder in (record.parent, journal):
         prepare_folder(folder)
-    with _ended_politely(), device_lock(device_type):
+    with _ended_politely(), device_lock(device_type) as device:
         start = time.monotonic()
         content = _opening(record.stem, device_type, study)
         kernel_hash = content["provenance"]["kernel_hash"]
-        identities = [_identity(task, study, kernel_hash, content["device"]) for task in tasks]
+        identities = [identity_of(task, study.protocol_values(), kernel_hash, content["device"]) for task in tasks]
+        content["provenance"]["device_busy"] = wait_until_idle(device, busy_gpu_max_wait_s)
         study.prepare(device_type, tasks)
         measurements = list(_measure_all(tasks, identities, study, Journal(journal), restart))
         content["provenance"]["device_after"] = _device_state(device_type)
         content["provenance"]["duration_s"] = round(time.monotonic() - start, 3)
     content["measurements"] = [measurement.to_dict() for measurement in measurements]
+    remove_unfinished(record)
     write_record(record, content)
-    Journal(journal).remove(identities)
+    if not keep_journal:
+        Journal(journal).remove(identities)
 
 
 def _opening(job: str, device_type: str, study: Study) -> dict[str, Any]:
@@ -168,13 +178,13 @@ def _measure(bench: Bench, task: Task, identity: dict[str, Any], journal: Journa
         return measurement
     try:
         measurement = bench.measure(task.implementation, task.part)
+        journal.add(identity, measurement)
     except PoisonedDeviceError as error:
         journal.add(identity, error.measurement)
         raise
-    except BaseException:
+    except BaseException:  # interrupted, or the disk is full: no fault of the measurement, so it is tried again
         journal.end(identity)
         raise
-    journal.add(identity, measurement)
     return measurement
 
 
@@ -193,6 +203,8 @@ def _deadline(
     """
 
     def give_up() -> None:
+        if journal.find(identity) is not None:
+            return  # it was over at the last moment
         logger.warning("%s: not over within %g s", task, seconds)
         journal.add(identity, _unmeasured(task, "too_slow", f"not over within {seconds:g} s, compilation included"))
         restart()
@@ -224,24 +236,6 @@ def _unmeasured(task: Task, status: str, reason: str) -> Measurement:
     )
 
 
-def _identity(task: Task, study: Study, kernel_hash: str, device: dict[str, Any]) -> dict[str, Any]:
-    problem = task.problem
-    return {
-        "pattern": list(problem.pattern),
-        "batch_size": problem.batch_size,
-        "dtype": dtype_name(problem.dtype),
-        "layout": problem.layout,
-        "implementation": task.implementation.name,
-        "part": task.part,
-        "protocol": study.protocol_values(),
-        "kernel_hash": kernel_hash,
-        "torch": str(torch.__version__),
-        "device": device["slug"],
-        "device_name": device["name"],
-        "threads": device["threads"],
-    }
-
-
 def _device_state(device_type: str) -> dict[str, float]:
     return nvidia.device_state() if device_type == "cuda" else {}
 
@@ -262,4 +256,4 @@ def reexecute() -> NoReturn:
     logger.warning("starting again in a new process")
     for handler in logging.getLogger().handlers:
         handler.flush()
-    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment_at_start())

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import re
 from dataclasses import dataclass
 from typing import Any
 
 STATUSES = ("ok", "skipped", "out_of_memory", "too_slow", "wrong", "failed")
 PARTS = ("whole", "multiplication")
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f]+")
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,13 @@ class Measurement:
     energy: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, object]:
-        """The fields by name, numbers rounded to six significant digits (a clock tells no more).
+        """The fields by name, numbers rounded to six significant digits (a clock tells no more), texts on one line.
 
         The energy is left out where none was measured.
         """
         values = dataclasses.asdict(self)
+        for name in ("reason", "note"):
+            values[name] = _CONTROL_CHARACTERS.sub(" ", values[name])
         values["pattern"] = list(self.pattern)
         for name in ("samples_s", "cuda_graph_samples_s"):
             values[name] = [_rounded(sample) for sample in values[name]]

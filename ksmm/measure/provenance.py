@@ -58,6 +58,21 @@ def device_slug(device_type: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", device_name(device_type).lower()).strip("-")
 
 
+def check_device(device_type: str, slug: str | None) -> None:
+    """Checks that the device is the one that its results will be filed under; None stands for any.
+
+    Raises:
+        DeviceAbsentError: it is another, or there is none.
+        ValueError: see device_name.
+    """
+    found = device_slug(device_type)
+    if slug is not None and found != slug:
+        raise DeviceAbsentError(
+            f"this run measures on {slug}, but the device of this job is {found}; ask the cluster for the right kind, "
+            f"or run on this one with the config key device=cuda:{found}"
+        )
+
+
 def kernel_hash() -> str:
     """The hash of the kernel's sources and flags; empty if it is not built from the present ones."""
     manifest = kernel_manifest()

@@ -56,7 +56,7 @@ def checksum(content: dict[str, Any]) -> str:
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """Reads and validates a record: JSON, schema (draft 2020-12), checksum, and that its numbers agree.
+    """Reads and validates a record: JSON, schema (draft 2020-12), checksum, name, and that its numbers agree.
 
     Raises:
         RecordError: it cannot be used.
@@ -71,6 +71,8 @@ def read_record(path: Path) -> dict[str, Any]:
         raise _error(path, fault)
     if checksum(content) != content["checksum"]:
         raise _error(path, "was changed after it was written: key checksum does not fit the content")
+    if content["job"] != path.stem:
+        raise _error(path, f"is the record of job {content['job']}, under another job's name")
     for number, values in enumerate(content["measurements"]):
         fault = _disagreement(Measurement.from_dict(values))
         if fault:

@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import shutil
 import time
 from pathlib import Path
 
@@ -23,13 +22,6 @@ pytestmark = pytest.mark.workflow
 def rows(path: Path) -> list[dict[str, str]]:
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
-
-
-@pytest.fixture
-def copied_run(finished_run, tmp_path) -> Path:
-    """A copy of the finished run's working directory, that a test may spoil."""
-    # as deep as the original: the pipeline sees the repository by a relative path
-    return shutil.copytree(finished_run[0].parent.parent, tmp_path, dirs_exist_ok=True)
 
 
 def test_every_record_is_valid_and_the_journal_is_empty(finished_run):

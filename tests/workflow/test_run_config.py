@@ -75,7 +75,7 @@ def test_the_default_measures_energy_on_150_patterns_of_a_gpu_in_both_precisions
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        ("bach_size", 16, ["bach_size is unknown", "Allowed here: counters, cpu, cuda"]),
+        ("bach_size", 16, ["bach_size is unknown", "Allowed here: busy_gpu_max_wait_s, counters, cpu"]),
         ("cpu.bach_size", 16, ["cpu.bach_size is unknown", "did you mean cpu.batch_size?"]),
         ("cpu.batch_size", -3, ["cpu.batch_size is -3", "at least 1"]),
         ("cpu.batch_size", 2.5, ["cpu.batch_size is 2.5", "integer"]),
@@ -108,6 +108,7 @@ def test_the_default_measures_energy_on_150_patterns_of_a_gpu_in_both_precisions
         ("tuning.seconds", 1, ["tuning.seconds is unknown", "did you mean tuning.max_seconds?"]),
         ("patterns_per_job", 0, ["patterns_per_job is 0", "at least 1"]),
         ("device", "NVIDIA H200", ["device is 'NVIDIA H200'", "auto, cpu, cuda"]),
+        ("device", "cuda:NVIDIA H200", ["device is 'cuda:NVIDIA H200'", "cuda: and the name of a GPU"]),
         ("figures", "some", ["figures is 'some'", "the word all, or a list of names"]),
         ("results", "", ["results is ''", "not be empty"]),
     ],

@@ -32,6 +32,11 @@ def test_a_device_that_is_not_published_is_an_error_that_lists_those_that_are(tm
         run_settings.resolve_device("nvidia-z2", tmp_path)
 
 
+def test_a_gpu_of_a_cluster_is_not_looked_for_here(monkeypatch, tmp_path):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: pytest.fail("asked for a GPU"))
+    assert run_settings.resolve_device("cuda:nvidia-z1", tmp_path) == ("nvidia-z1", "cuda")
+
+
 def test_results_below_a_file_are_refused(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match=r"results cannot be written.*file is a file.*--config results="):

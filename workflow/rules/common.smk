@@ -1,4 +1,14 @@
-# What a run can give is known only once its measurements are there; these functions wait for the checkpoint that plans it.
+# What the rules share. What a run can give is known only once its measurements are there: plan() and the functions that use
+# it wait for the checkpoint that plans it.
+
+# What ends the process twice is recorded as failed by the third try, which what is left of a job on a cluster's node must
+# not begin while it is being cancelled: there the Snakemake that submitted it tries again.
+RETRIES = 0 if workflow.remote_exec else 2
+
+# Chosen here, not by Snakemake: each time that a checkpoint is over it would put together again what are groups already
+# (snakemake issue 1628), until all timing jobs are one.
+TIMING_JOBS_PER_GROUP = int(os.environ.get("KSMM_TIMING_JOBS_PER_GROUP", 10))
+TIMING_GROUPS = {job: f"timing{number // TIMING_JOBS_PER_GROUP}" for number, job in enumerate(run.jobs or {})}
 
 
 def plan():
@@ -44,3 +54,22 @@ def drawn_counters(wildcards):
         print(f"counters: skipped: {rows[0]['reason']}", file=sys.stderr)
         return []
     return RESULTS / "figures/counters_kernel.png"
+
+
+def timing_group(wildcards):
+    """The name of what a scheduler gets as one job: consecutive timing jobs. Without a scheduler it means nothing."""
+    return TIMING_GROUPS[wildcards.job]
+
+
+def timing_runtime(wildcards, attempt):
+    """Minutes that a timing job may take; more at each retry."""
+    return cost_model.timing_minutes(
+        run.jobs[wildcards.job],
+        run.device_type,
+        MEASURED["batch_size"],
+        MEASURED["dtypes"],
+        config["layouts"],
+        run.implementations,
+        config["protocol"],
+        attempt,
+    )

@@ -9,7 +9,7 @@ import argparse
 import logging
 from pathlib import Path
 
-from aggregate import reasons, write_rejected_list
+from aggregate import clear_journal, reasons, write_rejected_list
 
 from ksmm.energy_table import aggregate_energy, write_energy_table
 
@@ -21,6 +21,7 @@ def main() -> None:
     parser.add_argument("--ceilings", type=Path, help="what measure_ceilings.py wrote")
     parser.add_argument("--energy-ceilings", type=Path, help="what measure_energy_ceilings.py wrote")
     parser.add_argument("--rejected", type=Path, required=True, help="folder for records that cannot be used")
+    parser.add_argument("--journal", type=Path, help="of the energy jobs: cleared of what is in the table by now")
     parser.add_argument("--table", type=Path, required=True, help="CSV file to write")
     parser.add_argument("--rejected-list", type=Path, required=True, help="CSV file to write: record, reason")
     arguments = parser.parse_args()
@@ -30,6 +31,8 @@ def main() -> None:
     write_energy_table(table, arguments.table)
     set_aside = [path for path, written in reasons(arguments.rejected).items() if before.get(path) != written]
     write_rejected_list(set_aside, arguments.rejected_list)
+    if arguments.journal is not None and arguments.journal.is_dir():
+        clear_journal(arguments.journal, [path for path in arguments.records if path.exists()])
 
 
 if __name__ == "__main__":
