@@ -20,8 +20,8 @@ from ksmm.problem import Problem, dtype_name
 _REASON_LENGTH = 300
 _TRIAL_FRACTIONS = (64, 8)
 _DOUBTFUL = 32
-"""A trial up to so many times the limit may have met a compilation (lazylinop compiles its kernels at the first product)
-or a disturbance, so a second one decides."""
+"""A trial up to so many times the limit may have met a compilation (lazylinop compiles its kernels at the first
+product) or a disturbance, so a second one decides."""
 
 
 class PoisonedDeviceError(RuntimeError):
