@@ -161,8 +161,8 @@ def content():
 
 
 def test_the_record_that_the_next_tests_spoil_is_fine(content, tmp_path):
-    write_record(tmp_path / "fine.json", content)
-    assert read_record(tmp_path / "fine.json")["measurements"][0]["energy"]["energy_j"] == 0.06
+    write_record(tmp_path / "1x192x48x2.json", content)
+    assert read_record(tmp_path / "1x192x48x2.json")["measurements"][0]["energy"]["energy_j"] == 0.06
 
 
 @pytest.mark.parametrize(
@@ -178,17 +178,17 @@ def test_the_record_that_the_next_tests_spoil_is_fine(content, tmp_path):
 )
 def test_a_record_whose_energies_cannot_be_is_refused(content, tmp_path, change, message):
     content["measurements"][0]["energy"] |= change
-    write_record(tmp_path / "changed.json", content)
+    write_record(tmp_path / "1x192x48x2.json", content)
     with pytest.raises(RecordError, match=message):
-        read_record(tmp_path / "changed.json")
+        read_record(tmp_path / "1x192x48x2.json")
 
 
 def test_a_measurement_that_failed_has_no_energy(content, tmp_path):
     untimed = {"samples_s": [], "runs_per_sample": 0, "median_s": None, "iqr_s": None, "protocol_met": None}
     content["measurements"][0] |= {"status": "failed", "reason": "it did", **untimed}
-    write_record(tmp_path / "changed.json", content)
+    write_record(tmp_path / "1x192x48x2.json", content)
     with pytest.raises(RecordError, match="energy"):
-        read_record(tmp_path / "changed.json")
+        read_record(tmp_path / "1x192x48x2.json")
 
 
 def test_energy_ceilings_are_what_a_byte_and_an_operation_cost_above_rest(counter, tmp_path, monkeypatch):

@@ -156,21 +156,21 @@ def test_the_protocol_in_the_schema_is_the_protocol():
 def test_what_was_measured_here_lacks_nothing_that_an_imported_record_may_lack(tmp_path, change):
     values = measurement(energy=energy()).to_dict() | change
     content = record_content(measurements=[values])
-    write_record(tmp_path / "here.json", content)
+    write_record(tmp_path / "1x192x48x2.json", content)
     with pytest.raises(RecordError, match=next(iter(change))):
-        read_record(tmp_path / "here.json")
+        read_record(tmp_path / "1x192x48x2.json")
     content["provenance"] = content["provenance"] | {"imported": {"file": "theirs.csv", "sha256": "0" * 64}}
-    write_record(tmp_path / "imported.json", content)
-    assert read_record(tmp_path / "imported.json")["measurements"] == [values]
+    write_record(tmp_path / "1x192x48x2.json", content)
+    assert read_record(tmp_path / "1x192x48x2.json")["measurements"] == [values]
 
 
 def test_a_result_needs_a_time_or_an_energy(tmp_path):
     values = measurement(median_s=None, samples_s=(), iqr_s=None).to_dict()
     content = record_content(measurements=[values])
     content["provenance"] = content["provenance"] | {"imported": {"file": "theirs.csv", "sha256": "0" * 64}}
-    write_record(tmp_path / "nothing.json", content)
+    write_record(tmp_path / "1x192x48x2.json", content)
     with pytest.raises(RecordError, match="neither a time nor an energy"):
-        read_record(tmp_path / "nothing.json")
+        read_record(tmp_path / "1x192x48x2.json")
 
 
 def test_dump_is_json():

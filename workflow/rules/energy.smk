@@ -4,12 +4,8 @@
 ENERGY = config["energy"]
 ENERGY_MEASURED = ENERGY.get(run.device_type, {})
 
-
-def energy_runtime(wildcards, attempt):
-    """Minutes that an energy job may take; more at each retry."""
-    numbers = len(ENERGY_MEASURED["dtypes"]) * len(config["layouts"]) * len(run.energy_implementations)
-    patterns = run.energy_jobs[wildcards.job]
-    return cost_model.energy_minutes(patterns, numbers, ENERGY["protocol"]["seconds_per_pattern"], attempt)
+# measurements of one pattern
+ENERGY_NUMBERS = len(ENERGY_MEASURED.get("dtypes", [])) * len(config["layouts"]) * len(run.energy_implementations)
 
 
 rule measure_energy_ceilings:
@@ -49,7 +45,9 @@ rule energy_patterns:
     resources:
         gpu=TIMING_GPUS,
         mem_mb=16000,
-        runtime=energy_runtime,
+        runtime=lambda wildcards, attempt: cost_model.energy_minutes(
+            run.energy_jobs[wildcards.job], ENERGY_NUMBERS, ENERGY["protocol"]["seconds_per_pattern"], attempt
+        ),
     params:
         script=lambda wildcards, threads: ROOT / "workflow/scripts/energy_patterns.py",
         jobs=lambda wildcards, threads: len(run.energy_jobs),
