@@ -36,13 +36,17 @@ counters: $(INSTALLED)
 	$(BIN)/snakemake --cores $(CORES) \
 	  $(if $(CONFIG),--configfile "$(CONFIG)") $(if $(DEVICE),--config "device=$(DEVICE)") counters
 
-# What others need in order to redraw and to check a run: no logs, nothing that names this machine's folders.
+# What others need in order to redraw and to check a run: no logs, nothing that names this machine's folders, and of
+# the energies those of this device alone, since what was imported is published elsewhere.
 publish:
 	@test -d "results/$(DEVICE)/time/records" || { echo "no run in results/$(DEVICE); name one: make publish DEVICE=..."; exit 2; }
 	@test ! -e "measurements/$(DEVICE)" || { echo "measurements/$(DEVICE) is there already; move it away first"; exit 2; }
 	mkdir -p "measurements/$(DEVICE)/time"
 	cp -R "results/$(DEVICE)/time/records" "measurements/$(DEVICE)/time/"
 	cd "results/$(DEVICE)" && cp -R ceilings.json time.csv left_out.csv figures tables "../../measurements/$(DEVICE)/"
+	test ! -d "results/$(DEVICE)/energy/records" || { mkdir -p "measurements/$(DEVICE)/energy" \
+	  && cd "results/$(DEVICE)" && cp -R energy/records energy/ceilings.json "../../measurements/$(DEVICE)/energy/" \
+	  && awk -F, 'NR == 1 || $$1 == "$(DEVICE)"' energy.csv > "../../measurements/$(DEVICE)/energy.csv"; }
 	test ! -e "results/$(DEVICE)/counters.csv" || cp "results/$(DEVICE)/counters.csv" "measurements/$(DEVICE)/"
 
 # The kernel is built first: where it is missing, its tests are skipped.

@@ -1,4 +1,4 @@
-# From a list of patterns to the paper's figures: build, time, aggregate, draw, report.
+# From a list of patterns to the paper's figures: build, time, measure energy, aggregate, draw, report.
 # `snakemake --cores all` runs workflow/config/default.yaml; other settings with --configfile or --config key=value.
 import json
 import os
@@ -42,6 +42,7 @@ wildcard_constraints:
 include: "workflow/rules/common.smk"
 include: "workflow/rules/build.smk"
 include: "workflow/rules/time.smk"
+include: "workflow/rules/energy.smk"
 include: "workflow/rules/tune.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/counters.smk"
@@ -55,6 +56,7 @@ rule all:
     input:
         RESULTS / "report.html",
         run.records,
+        run.energy_records,
 
 
 # A job that has arrived on a cluster's node runs there as it is. Otherwise each member of a group would start a step of

@@ -1,8 +1,9 @@
 """Says which figures and tables a table of measurements can give, and why it cannot give the others.
 
-By hand: python figures/plan.py --table results/<device>/time.csv --output results/<device>/figures.json
-It writes, for every script fig*.py and table*.py of this folder, its kind, title, caption and, if it is missing, the
-reason; and beside it left_out.csv, with the columns name, title and reason of what is missing.
+By hand: python figures/plan.py --table results/<device>/time.csv --energy results/<device>/energy.csv \
+    --output results/<device>/figures.json
+It writes, for every script fig*.py and table*.py of this folder, its kind, study, title, caption and, if it is missing,
+the reason; and beside it left_out.csv, with the columns name, title and reason of what is missing.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import csv
 import importlib
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
 import pandas as pd
 from script import FOLDER
 
+from ksmm.energy_table import read_energy_table
 from ksmm.table import read_table
 
 
@@ -27,15 +30,30 @@ def scripts() -> dict[str, ModuleType]:
     return {path.stem: importlib.import_module(path.stem) for path in paths}
 
 
-def plan(table: pd.DataFrame) -> dict[str, dict[str, str | None]]:
-    """For each script: kind ("figure" or "table"), title, caption ("" where it is missing), missing (None or why)."""
+def study_of(module: ModuleType) -> str:
+    """Which table a script draws from: "time", unless its STUDY says otherwise."""
+    return getattr(module, "STUDY", "time")
+
+
+def plan(tables: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, str | None]]:
+    """What each script is: kind, study, title, caption ("" where it is missing), missing (None or why).
+
+    Args:
+        tables: by study, time and energy; where one is absent, its figures are missing.
+
+    Returns:
+        By name of the script; kind is "figure" or "table".
+    """
     entries = {}
     for name, module in scripts().items():
-        reason = module.missing(table)
+        study = study_of(module)
+        table = tables.get(study)
+        reason = f"there is no table of the study {study}" if table is None else module.missing(table)
         entries[name] = {
             "kind": "figure" if name.startswith("fig") else "table",
+            "study": study,
             "title": module.TITLE,
-            "caption": module.caption(table) if reason is None else "",
+            "caption": "" if reason is not None else module.caption(table),
             "missing": reason,
         }
     return entries
@@ -55,10 +73,14 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--table", type=Path, required=True, help="the measurements, results/<device>/time.csv")
+    parser.add_argument("--energy", type=Path, help="the energies, results/<device>/energy.csv")
     parser.add_argument("--output", type=Path, required=True, help="the JSON file to write")
     arguments = parser.parse_args()
     try:
-        write(plan(read_table(arguments.table)), arguments.output)
+        tables = {"time": read_table(arguments.table)}
+        if arguments.energy is not None:
+            tables["energy"] = read_energy_table(arguments.energy)
+        write(plan(tables), arguments.output)
     except (OSError, ValueError) as error:
         sys.exit(f"plan: {error}")
 

@@ -2,8 +2,9 @@
 
 A new figure is a new file fig*.py in this folder, a new table a new file table*.py; the plan finds it by its
 being there. It has TITLE, caption(table), missing(table) (None, or why the table cannot give it) and
-draw(table, output), and ends in main(__name__). What is drawn from another file (tuned*.py, counters*.py) has the
-same four, gives main its Source, and has a rule of its own.
+draw(table, output), and ends in main(__name__). What is drawn from the table of energies says so with
+STUDY = "energy" and ends in main(__name__, ENERGY_TABLE). What is drawn from another file (tuned*.py, counters*.py)
+has the same four, gives main its Source, and has a rule of its own.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from ksmm.energy_table import read_energy_table
 from ksmm.table import read_table
 
 FOLDER = Path(__file__).resolve().parent
@@ -31,6 +33,9 @@ class Source:
 
 
 TABLE = Source("--table", "the measurements, results/<device>/time.csv", read_table)
+
+
+ENERGY_TABLE = Source("--table", "the energies, results/<device>/energy.csv", read_energy_table)
 
 
 def main(module_name: str, source: Source = TABLE) -> None:
@@ -55,7 +60,7 @@ def conditions(table: pd.DataFrame, dtype: str | None, *problems: pd.Index) -> s
     """Under what conditions the values of a figure were measured: "NVIDIA H200, 41 patterns, batch 25,088, float32."
 
     Args:
-        table: rows of time.csv.
+        table: rows of time.csv or energy.csv.
         dtype: None if the figure names its dtypes itself.
         problems: (pattern, batch size) of every value drawn.
     """

@@ -1,27 +1,28 @@
-"""The table: records in, one row per measurement out. Figures, tables and notebooks read nothing else."""
+"""The table of times: records in, one row per measurement out. What is drawn from times reads nothing else."""
 
 from __future__ import annotations
 
 import dataclasses
-import io
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ksmm.measure import timer
 from ksmm.measure.ceilings import Ceilings, read_ceilings
-from ksmm.measure.files import write_atomically
-from ksmm.measure.measurement import PARTS, STATUSES, Measurement
+from ksmm.measure.measurement import Measurement
 from ksmm.measure.records import RecordError
 from ksmm.measure.rejected import read_record_of, set_aside
 from ksmm.patterns import Pattern
-from ksmm.problem import DTYPES, LAYOUTS, Problem, parse_dtype
+from ksmm.problem import Problem, parse_dtype
+from ksmm.table_file import Format, TableError, frame_of, read_csv, write_csv
 
 if TYPE_CHECKING:
     import pandas
 
 logger = logging.getLogger(__name__)
+
+__all__ = ["COLUMNS", "TIME", "TableError", "aggregate", "collect", "read_table", "write_table"]
 
 COLUMNS = {
     "device": "text",
@@ -53,12 +54,13 @@ COLUMNS = {
 }
 """Name and kind of each column, in order. An empty cell of a number or text is "not available"."""
 
-_ALLOWED = {"dtype": tuple(DTYPES), "layout": LAYOUTS, "part": PARTS, "status": STATUSES}
-_IDENTITY = ("device", "a", "b", "c", "d", "batch_size", "dtype", "layout", "implementation", "part")
 
-
-class TableError(ValueError):
-    """A table that cannot be used; the message names the file, the column and the way out."""
+TIME = Format(
+    COLUMNS,
+    ("device", "a", "b", "c", "d", "batch_size", "dtype", "layout", "implementation", "part"),
+    "median_s",
+)
+"""The table of the time study."""
 
 
 def aggregate(
@@ -84,6 +86,28 @@ def aggregate(
         OSError: a file cannot be read, or set aside.
     """
     ceilings = None if ceilings_path is None else read_ceilings(ceilings_path)
+    return collect(record_paths, rejected, lambda record: _rows(record, ceilings), TIME, device)
+
+
+def collect(
+    record_paths: Iterable[Path],
+    rejected: Path,
+    rows_of: Callable[[dict[str, Any]], list[dict[str, Any]]],
+    form: Format,
+    device: str | None = None,
+) -> pandas.DataFrame:
+    """The rows of all records that can be used, sorted; see aggregate.
+
+    Args:
+        record_paths: see aggregate.
+        rejected: see aggregate.
+        rows_of: a record to its rows, with a value for each column.
+        form: of the table.
+        device: see aggregate.
+
+    Raises:
+        OSError: a file cannot be read, or set aside.
+    """
     rows: dict[tuple, dict[str, Any]] = {}
     for path in sorted(record_paths):
         try:
@@ -91,9 +115,9 @@ def aggregate(
         except RecordError as error:
             set_aside(path, rejected, str(error))
             continue
-        for row in _rows(record, ceilings):
-            _keep_latest(rows, row)
-    return _frame([rows[key] for key in sorted(rows)])
+        for row in rows_of(record):
+            _keep_latest(rows, row, form.identity)
+    return frame_of([rows[key] for key in sorted(rows)], form)
 
 
 def _rows(record: dict[str, Any], ceilings: Ceilings | None) -> list[dict[str, Any]]:
@@ -126,8 +150,8 @@ def _row(measurement: Measurement, device_type: str, ceilings: Ceilings | None) 
     }
 
 
-def _keep_latest(rows: dict[tuple, dict[str, Any]], row: dict[str, Any]) -> None:
-    key = tuple(row[name] for name in _IDENTITY)
+def _keep_latest(rows: dict[tuple, dict[str, Any]], row: dict[str, Any], identity: tuple[str, ...]) -> None:
+    key = tuple(row[name] for name in identity)
     known = rows.get(key)
     if known is not None:
         named = f"{row['pattern']} {row['dtype']} {row['layout']} {row['implementation']} ({row['part']})"
@@ -137,20 +161,6 @@ def _keep_latest(rows: dict[tuple, dict[str, Any]], row: dict[str, Any]) -> None
         rows[key] = row
 
 
-def _frame(rows: list[dict[str, Any]]) -> pandas.DataFrame:
-    import pandas  # needed for tables, not to import ksmm
-
-    columns = {name: [row[name] for row in rows] for name in COLUMNS}
-    return pandas.DataFrame({name: _typed(pandas.Series(values), COLUMNS[name]) for name, values in columns.items()})
-
-
-def _typed(values: pandas.Series, kind: str) -> pandas.Series:
-    """Text has "" where there is none, numbers NaN; integers are never missing."""
-    if kind == "text":
-        return values.astype("object").fillna("").astype(str)
-    return values.astype("int64" if kind == "integer" else "float64")
-
-
 def write_table(frame: pandas.DataFrame, path: Path) -> None:
     """Writes the table as CSV, whole or not at all.
 
@@ -158,10 +168,7 @@ def write_table(frame: pandas.DataFrame, path: Path) -> None:
         TableError: its columns are not those of COLUMNS.
         OSError: the file cannot be written.
     """
-    _check_columns(list(frame.columns), path)
-    text = io.StringIO()
-    frame.to_csv(text, index=False, float_format="%.9g", lineterminator="\n")
-    write_atomically(path, text.getvalue())
+    write_csv(frame, path, TIME)
 
 
 def read_table(path: Path) -> pandas.DataFrame:
@@ -174,56 +181,4 @@ def read_table(path: Path) -> pandas.DataFrame:
         TableError: it cannot be used; the message names the column.
         OSError: it cannot be read.
     """
-    import pandas  # needed for tables, not to import ksmm
-
-    try:
-        raw = pandas.read_csv(path, dtype=str, keep_default_na=False)
-    except (ValueError, pandas.errors.EmptyDataError) as error:
-        raise TableError(f"table {path} is not CSV ({error}); aggregate the records again") from None
-    _check_columns(list(raw.columns), path)
-    frame = pandas.DataFrame({name: _parsed(raw[name], name, kind, path) for name, kind in COLUMNS.items()})
-    _check_values(frame, path)
-    return frame
-
-
-def _check_columns(columns: list[str], path: Path) -> None:
-    missing = [name for name in COLUMNS if name not in columns]
-    unknown = [name for name in columns if name not in COLUMNS]
-    if missing:
-        raise TableError(f"table {path} has no column {missing[0]}; aggregate the records again")
-    if unknown:
-        raise TableError(f"table {path} has a column {unknown[0]} that is not known; aggregate the records again")
-
-
-def _parsed(values: pandas.Series, name: str, kind: str, path: Path) -> pandas.Series:
-    import pandas
-
-    if kind == "text":
-        return values.astype(str)
-    numbers = pandas.to_numeric(values.where(values != "", None), errors="coerce").astype("float64")
-    bad = values[numbers.isna() & ((values != "") | (kind == "integer"))]
-    if kind == "integer" and bad.empty:
-        bad = values[~values.str.fullmatch(r"-?\d+")]
-    if not bad.empty:
-        raise _cell_error(path, name, bad.index[0], bad.iloc[0], f"which is no {kind}")
-    return values.astype("int64") if kind == "integer" else numbers
-
-
-def _check_values(frame: pandas.DataFrame, path: Path) -> None:
-    for name, allowed in _ALLOWED.items():
-        bad = frame.loc[~frame[name].isin(allowed), name]
-        if not bad.empty:
-            raise _cell_error(path, name, bad.index[0], bad.iloc[0], f"and not one of {', '.join(allowed)}")
-    ok = frame["status"] == "ok"
-    untimed = frame.loc[ok & ~(frame["median_s"] > 0), "median_s"]
-    if not untimed.empty:
-        raise _cell_error(path, "median_s", untimed.index[0], untimed.iloc[0], "with status ok")
-    timed = frame.loc[~ok & frame["median_s"].notna(), "median_s"]
-    if not timed.empty:
-        raise _cell_error(path, "median_s", timed.index[0], timed.iloc[0], "though its status is not ok")
-
-
-def _cell_error(path: Path, column: str, index: int, value: object, what: str) -> TableError:
-    row = index + 2  # the first line is the header
-    shown = repr(value) if isinstance(value, str) else f"{value:g}"
-    return TableError(f"table {path}, line {row}: column {column} is {shown}, {what}; aggregate the records again")
+    return read_csv(path, TIME)

@@ -63,6 +63,7 @@ def _allowed(error: ValidationError) -> str:
         "enum": lambda: f"it must be one of {', '.join(map(str, value))}",
         "type": lambda: f"it must be of type {' or '.join([value] if isinstance(value, str) else value)}",
         "minimum": lambda: f"it must be at least {value}",
+        "maximum": lambda: f"it must be at most {value}",
         "exclusiveMinimum": lambda: f"it must be greater than {value}",
         "minItems": lambda: f"it must have at least {value} entry",
         "minLength": lambda: "it must not be empty",

@@ -70,6 +70,18 @@ def number_seconds(
     return min(protocol["max_seconds"], protocol["max_samples"] * protocol["runs_per_sample"] * product_s)
 
 
+def energy_minutes(patterns: Sequence[str], numbers: int, seconds_per_pattern: float, attempt: int = 1) -> int:
+    """Minutes for an energy job: what its patterns may take, and for each number as much again as to set it up.
+
+    Args:
+        patterns: as "a,b,c,d".
+        numbers: measurements of one pattern.
+        seconds_per_pattern: of the config's section energy.protocol.
+        attempt: 1 at first, one more at each retry.
+    """
+    return _minutes((START_S + len(patterns) * (1.5 * seconds_per_pattern + 5 * SET_UP_S * numbers)) * attempt)
+
+
 def ceilings_minutes(dtypes: Iterable[str], attempt: int = 1) -> int:
     """Minutes for the ceilings of a device: a copy, and one matrix product for each dtype."""
     return _minutes((START_S + 60 * (1 + len(list(dtypes)))) * attempt)

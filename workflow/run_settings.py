@@ -20,7 +20,8 @@ class RunSettings:
     """A run: which device, where its records are read and its results written, which jobs time which patterns.
 
     `jobs` maps the name of a timing job to its patterns as "a,b,c,d"; it is None where published records are drawn.
-    `kernel_sources` is the hash of the kernel's sources and flags.
+    `energy_jobs` is the same for the energy study, without any entry where it is off. `imported` are energy records
+    that others measured. `kernel_sources` is the hash of the kernel's sources and flags.
     """
 
     device: str
@@ -32,6 +33,9 @@ class RunSettings:
     kernel_sources: str
     figures: list[str]
     notebooks: list[str]
+    energy_jobs: dict[str, list[str]] | None
+    energy_implementations: list[str]
+    imported: list[str]
 
     @property
     def measures(self) -> bool:
@@ -41,9 +45,22 @@ class RunSettings:
     @property
     def records(self) -> list[str]:
         """Paths of the timing records that the table is made of."""
-        folder = self.records_folder / "time" / "records"
-        names = self.jobs if self.measures else sorted(path.stem for path in folder.glob("*.json"))
+        return self._records("time", self.jobs)
+
+    @property
+    def energy_records(self) -> list[str]:
+        """Paths of the energy records of this device."""
+        return self._records("energy", self.energy_jobs)
+
+    def _records(self, study: str, jobs: dict[str, list[str]] | None) -> list[str]:
+        folder = self.records_folder / study / "records"
+        names = jobs if jobs is not None else sorted(path.stem for path in folder.glob("*.json"))
         return [str(folder / f"{name}.json") for name in names]
+
+    def ceilings(self, name: str) -> list[str]:
+        """The path of what the device can do at best, below its folder; none where nobody published it."""
+        path = self.records_folder / name
+        return [str(path)] if self.measures or path.exists() else []
 
 
 def run_settings(config: dict) -> RunSettings:
@@ -59,16 +76,38 @@ def run_settings(config: dict) -> RunSettings:
     device, device_type = resolve_device(config["device"], measurements)
     results = Path(config["results"]) / device
     check_writable(results)
+    shared = {
+        "device": device,
+        "device_type": device_type,
+        "results": results,
+        "figures": figures,
+        "notebooks": notebooks,
+        "imported": imported_records(Path(config["energy"]["imported"]), device),
+    }
     if device_type == "published":
-        return RunSettings(device, device_type, results, measurements / device, None, [], "", figures, notebooks)
+        return RunSettings(
+            **shared,
+            records_folder=measurements / device,
+            jobs=None,
+            implementations=[],
+            kernel_sources="",
+            energy_jobs=None,
+            energy_implementations=[],
+        )
     from ksmm.build import source_hash
 
     kernel_sources = source_hash()
     check_library(results / "build.json", kernel_sources)
-    implementations = chosen_implementations(config["implementations"])
     patterns = chosen_patterns(config[device_type]["patterns"], f"{device_type}.patterns")
-    jobs = timing_jobs(patterns, config["patterns_per_job"])
-    return RunSettings(device, device_type, results, results, jobs, implementations, kernel_sources, figures, notebooks)
+    return RunSettings(
+        **shared,
+        records_folder=results,
+        jobs=timing_jobs(patterns, config["patterns_per_job"]),
+        implementations=chosen_implementations(config["implementations"]),
+        kernel_sources=kernel_sources,
+        energy_jobs=energy_jobs(config, device_type),
+        energy_implementations=chosen_implementations(config["energy"]["implementations"], "energy.implementations"),
+    )
 
 
 def use_own_python() -> None:
@@ -101,8 +140,14 @@ def check_library(record: Path, kernel_sources: str) -> None:
 
 
 def published_devices(measurements: Path) -> list[str]:
-    """Names of the folders in `measurements` that hold timing records."""
-    return sorted(folder.name for folder in measurements.glob("*") if any(folder.glob("time/records/*.json")))
+    """Names of the folders in `measurements` that hold records of times or energies."""
+    return sorted({path.parents[2].name for path in measurements.glob("*/*/records/*.json")})
+
+
+def imported_records(folder: Path, device: str) -> list[str]:
+    """Paths of the energy records of other devices that `python -m ksmm import-upstream` wrote, if it was run."""
+    paths = sorted(folder.glob("*/energy/records/*.json"))
+    return [str(path) for path in paths if path.parents[2].name != device]
 
 
 def resolve_device(name: str, measurements: Path) -> tuple[str, str]:
@@ -155,7 +200,7 @@ def check_writable(folder: Path) -> None:
         )
 
 
-def chosen_implementations(names: str | list[str]) -> list[str]:
+def chosen_implementations(names: str | list[str], key: str = "implementations") -> list[str]:
     """Names of registered implementations: those given, all for "all".
 
     Raises:
@@ -163,7 +208,7 @@ def chosen_implementations(names: str | list[str]) -> list[str]:
     """
     import ksmm
 
-    return _chosen("implementations", names, ksmm.implementations())
+    return _chosen(key, names, ksmm.implementations())
 
 
 def chosen_patterns(section: dict, key: str) -> list:
@@ -200,6 +245,27 @@ def timing_jobs(patterns: list, patterns_per_job: int) -> dict[str, list[str]]:
         name = members[0].slug if len(members) == 1 else f"{members[0].slug}-to-{members[-1].slug}"
         jobs[name] = [str(pattern) for pattern in members]
     return jobs
+
+
+def energy_jobs(config: dict, device_type: str) -> dict[str, list[str]]:
+    """As timing_jobs, for the energy study; none where it is off, and a single one where there is no energy counter.
+
+    That one writes down for every measurement why it is skipped, which takes a few seconds.
+
+    Raises:
+        ConfigError: the limits leave no pattern.
+    """
+    from ksmm.measure.energy_counter import reason_absent
+
+    energy = config["energy"]
+    if not energy["measure"]:
+        return {}
+    patterns = chosen_patterns(energy[device_type]["patterns"], f"energy.{device_type}.patterns")
+    elsewhere = config["device"].startswith(
+        "cuda:"
+    )  # on nodes of a cluster, which have what this machine need not have
+    nothing_to_measure = not elsewhere and reason_absent(device_type) is not None
+    return timing_jobs(patterns, len(patterns) if nothing_to_measure else energy["patterns_per_job"])
 
 
 def _chosen(key: str, names: str | list[str], known: Iterable[str]) -> list[str]:

@@ -14,6 +14,7 @@ def summary(results: Path) -> str:
         "tables": "tables/*.md",
         "notebooks": "notebooks/*.ipynb",
         "timings": "time.csv",
+        "energies": "energy.csv",
         "report": "report.html",
     }.items():
         found = sorted(results.glob(pattern))
@@ -24,7 +25,8 @@ def summary(results: Path) -> str:
     if wrong:
         lines += ["  WRONG RESULTS, which have no time:", *(f"    {_wrong(row)}" for row in wrong)]
     lines += listed("left out:", read_rows(results / "left_out.csv"), "name")
-    lines += listed("records set aside:", read_rows(results / "rejected.csv"), "record")
+    rejected = read_rows(results / "rejected.csv") + read_rows(results / "energy" / "rejected.csv")
+    lines += listed("records set aside:", rejected, "record")
     return "\n".join(lines)
 
 

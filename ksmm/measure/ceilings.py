@@ -105,22 +105,34 @@ def quick_ceilings(device_type: str, dtypes: Sequence[str], seconds: float = 1.0
 
 def copy_bandwidth(device_type: str, seconds: float) -> float:
     """Bytes read and written per second of copying a tensor several times as large as the last-level cache."""
-    wanted = 2**32 if device_type == "cuda" else max(2**28, 4 * _last_level_cache_bytes())
-    size = min(wanted, memory.available_bytes(device_type) // 8)
-    source = torch.ones(max(size, 2**20), dtype=torch.uint8, device=device_type)
-    target = torch.empty_like(source)
+    source, target = copy_operands(device_type)
     bandwidth = 2 * source.numel() / _best(lambda: target.copy_(source), device_type, seconds)
     return float(f"{bandwidth:.6g}")
 
 
-def matrix_product_rate(device_type: str, dtype: torch.dtype, seconds: float) -> float:
-    """Operations (2·n³) per second of an n × n matrix product: the best over n, doubled while it stays quick.
+def copy_operands(device_type: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Source and target of a copy, bytes, several times as large as the last-level cache."""
+    wanted = 2**32 if device_type == "cuda" else max(2**28, 4 * _last_level_cache_bytes())
+    size = min(wanted, memory.available_bytes(device_type) // 8)
+    source = torch.ones(max(size, 2**20), dtype=torch.uint8, device=device_type)
+    return source, torch.empty_like(source)
 
-    Normally distributed entries: a GPU draws less power, and so clocks higher, on zeros.
+
+def product_operands(device_type: str, dtype: torch.dtype, size: int | None = None) -> tuple[torch.Tensor, ...]:
+    """Two square matrices, by default of the largest size that is tried, with normally distributed entries.
+
+    A GPU draws less power, and so clocks higher, on zeros.
     """
+    size = size or _LARGEST_SIZE[device_type]
+    left, right = (torch.randn(size, size, device=device_type).to(dtype) for _ in range(2))
+    return left, right
+
+
+def matrix_product_rate(device_type: str, dtype: torch.dtype, seconds: float) -> float:
+    """Operations (2·n³) per second of an n × n matrix product: the best over n, doubled while it stays quick."""
     rate, size = 0.0, _SMALLEST_SIZE
     while size <= _LARGEST_SIZE[device_type]:
-        left, right = (torch.randn(size, size, device=device_type).to(dtype) for _ in range(2))
+        left, right = product_operands(device_type, dtype, size)
         first = timer.seconds_of(lambda left=left, right=right: left @ right, device_type)
         best = _best(lambda left=left, right=right: left @ right, device_type, seconds / 4)
         rate = max(rate, 2 * size**3 / best)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
-from ksmm.measure.protocol import Protocol
 from ksmm.measure.tasks import Task
 from ksmm.problem import dtype_name
 
 _OF_THE_TASK = ("pattern", "batch_size", "dtype", "layout", "implementation", "part")
 
 
-def identity_of(task: Task, protocol: Protocol, kernel_hash: str, device: dict[str, Any]) -> dict[str, Any]:
+def identity_of(task: Task, protocol: Mapping[str, object], kernel_hash: str, device: dict[str, Any]) -> dict[str, Any]:
     """The identity of a measurement that is to be made.
 
     Args:
         task: what is measured.
-        protocol: how.
+        protocol: how, as a record keeps it.
         kernel_hash: of the kernel library.
         device: what provenance.device_facts says of it.
     """
@@ -30,7 +30,7 @@ def identity_of(task: Task, protocol: Protocol, kernel_hash: str, device: dict[s
         "layout": problem.layout,
         "implementation": task.implementation.name,
         "part": task.part,
-        "protocol": protocol.to_dict(),
+        "protocol": dict(protocol),
         "kernel_hash": kernel_hash,
         "torch": str(torch.__version__),
         "device": device["slug"],

@@ -1,4 +1,4 @@
-"""A timing job: some patterns × dtypes × layouts × implementations, measured one after the other, into one record."""
+"""A job: some patterns × dtypes × layouts × implementations, measured one after the other, into one record."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from ksmm.measure.lock import device_lock, environment_at_start
 from ksmm.measure.measurement import Measurement, utc_now
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.records import write_record
+from ksmm.measure.study import Study
 from ksmm.measure.tasks import Task, list_tasks
 from ksmm.patterns import Pattern
 from ksmm.problem import dtype_name
@@ -48,6 +49,7 @@ def run_job(
     keep_journal: bool = False,
     busy_gpu_max_wait_s: float = 0.0,
     restart: Callable[[], NoReturn] | None = None,
+    study: Study | None = None,
 ) -> None:
     """Measures all of it and writes the record; what goes wrong on the way is a status in it.
 
@@ -73,6 +75,7 @@ def run_job(
         restart: what ends this process and starts a new one that calls run_job with the same arguments; a script gives
             `reexecute`. With it the job goes on after a CUDA error that poisons the process, and after a measurement
             that never ends (a compiler that runs for ever, a deadlock).
+        study: what is measured; by default the time, with the protocol.
 
     Raises:
         ValueError: an unknown name, an empty list, or a batch size below 1.
@@ -81,16 +84,19 @@ def run_job(
         PoisonedDeviceError: a CUDA error that this process cannot recover from, and no restart was given. The
             measurement is journalled as failed; a new process measures the rest.
     """
+    study = study or Study(protocol)
     tasks = list_tasks(patterns, device_type, batch_size, dtypes, layouts, implementations)
+    tasks = [task for task in tasks if task.part in study.parts]
     for folder in (record.parent, journal):
         prepare_folder(folder)
     with _ended_politely(), device_lock(device_type) as device:
         start = time.monotonic()
-        content = _opening(record.stem, device_type, protocol)
+        content = _opening(record.stem, device_type, study)
         kernel_hash = content["provenance"]["kernel_hash"]
-        identities = [identity_of(task, protocol, kernel_hash, content["device"]) for task in tasks]
+        identities = [identity_of(task, study.protocol_values(), kernel_hash, content["device"]) for task in tasks]
         content["provenance"]["device_busy"] = wait_until_idle(device, busy_gpu_max_wait_s)
-        measurements = list(_measure_all(tasks, identities, protocol, Journal(journal), restart))
+        study.prepare(device_type, tasks)
+        measurements = list(_measure_all(tasks, identities, study, Journal(journal), restart))
         content["provenance"]["device_after"] = _device_state(device_type)
         content["provenance"]["duration_s"] = round(time.monotonic() - start, 3)
     content["measurements"] = [measurement.to_dict() for measurement in measurements]
@@ -100,12 +106,12 @@ def run_job(
         Journal(journal).remove(identities)
 
 
-def _opening(job: str, device_type: str, protocol: Protocol) -> dict[str, Any]:
+def _opening(job: str, device_type: str, study: Study) -> dict[str, Any]:
     """What a record holds before the first measurement."""
     return {
         "job": job,
         "device": provenance.device_facts(device_type),
-        "protocol": protocol.to_dict(),
+        "protocol": study.protocol_values(),
         "provenance": {
             "started_at": utc_now(),
             "software": provenance.software_facts(),
@@ -132,7 +138,7 @@ def _ended_politely() -> Iterator[None]:
 def _measure_all(
     tasks: list[Task],
     identities: list[dict[str, Any]],
-    protocol: Protocol,
+    study: Study,
     journal: Journal,
     restart: Callable[[], NoReturn] | None,
 ) -> Iterator[Measurement]:
@@ -150,9 +156,9 @@ def _measure_all(
             shared, reference = (problem.pattern, problem.dtype), Reference(problem)
         if bench is None or bench.problem != problem:
             bench = None  # the operands before must be gone when the next are made
-            bench = Bench(problem, protocol, reference)
+            bench = study.bench(problem, reference)
         try:
-            with _deadline(deadline_seconds(protocol), task, identity, journal, restart):
+            with _deadline(deadline_seconds(study.protocol) + study.extra_seconds, task, identity, journal, restart):
                 measurement = _measure(bench, task, identity, journal)
         except PoisonedDeviceError as error:
             if restart is None:
@@ -239,7 +245,10 @@ def summary(measurement: Measurement) -> str:
     if measurement.status != "ok":
         return f"{measurement.status} ({measurement.reason})"
     share = measurement.iqr_s / measurement.median_s
-    return f"{measurement.median_s * 1e3:.4g} ms, IQR {share:.1%}, relative error {measurement.relative_error:.1e}"
+    energy = measurement.energy
+    joules = f"{energy['energy_j']:.4g} J at {energy['power_w']:.4g} W, " if energy is not None else ""
+    spoken = f"{measurement.median_s * 1e3:.4g} ms, IQR {share:.1%}"
+    return f"{joules}{spoken}, relative error {measurement.relative_error:.1e}"
 
 
 def reexecute() -> NoReturn:

@@ -20,7 +20,7 @@ from ksmm.measure.lock import DeviceAbsentError, visible_gpus
 from ksmm.version import __version__
 
 COMMIT_VARIABLE = "KSMM_COMMIT"
-_LIBRARIES = ("einops", "numpy", "nvidia-ml-py", "triton")
+_LIBRARIES = ("einops", "numpy", "nvidia-ml-py", "pyJoules", "triton")
 
 
 def device_name(device_type: str) -> str:

@@ -10,6 +10,8 @@ import pytest
 import yaml
 
 import ksmm
+from ksmm.energy_table import read_energy_table
+from ksmm.measure.energy_counter import reason_absent
 from ksmm.measure.records import read_record
 from ksmm.table import read_table
 from tests.workflow.conftest import ROOT, TEST_CONFIG, run_snakemake
@@ -30,6 +32,24 @@ def test_every_record_is_valid_and_the_journal_is_empty(finished_run):
         assert read_record(path)["job"] == path.stem
     assert list((results / "time" / "journal").iterdir()) == []
     assert rows(results / "rejected.csv") == []
+
+
+def test_the_energy_of_every_problem_is_measured_or_skipped_with_the_reason(finished_run):
+    results, _ = finished_run
+    for path in (results / "energy" / "records").glob("*.json"):
+        assert read_record(path)["job"] == path.stem
+    energy = yaml.safe_load(TEST_CONFIG.read_text())["energy"]
+    table = read_energy_table(results / "energy.csv")
+    patterns = energy["cpu"]["patterns"]["explicit"]
+    assert len(table) == len(patterns) * 2 * len(energy["implementations"])
+    assert set(table.pattern) == set(patterns)
+    measured = table.status == "ok"
+    assert (table[measured].energy_j > 0).all()
+    reason = reason_absent("cpu")
+    if reason is not None:
+        assert set(table.reason) == {reason}
+        left_out = {row["name"]: row["reason"] for row in rows(results / "left_out.csv")}
+        assert left_out["fig07_energy"] == f"no energy was measured (skipped: {reason})"
 
 
 def test_the_table_has_one_row_per_measurement(finished_run):
@@ -83,7 +103,7 @@ def test_the_report_is_one_page_with_everything_and_the_reasons_for_what_is_not_
     front = page[page.index("workflow_desc = ") : page.index("</script>", page.index("workflow_desc = "))]
     for name in yaml.safe_load(TEST_CONFIG.read_text())["figures"]:
         assert name in (front if plan[name]["missing"] else page)
-    for file in ("time.csv", "left_out.csv", "rejected.csv"):
+    for file in ("time.csv", "energy.csv", "left_out.csv", "rejected.csv"):
         assert f'"results/{results.name}/{file}": {{' in page
     loaded = re.findall(r'<(?:script|link|img)[^>]*(?:src|href)="(http[^"]*)"', page)
     assert loaded == []

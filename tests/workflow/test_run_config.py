@@ -5,6 +5,7 @@ import copy
 import pytest
 import yaml
 
+from ksmm.measure.energy_protocol import EnergyProtocol
 from tests.workflow.conftest import ROOT, run_snakemake
 
 from check_config import ConfigError, check_config  # isort: skip - found through conftest
@@ -53,6 +54,22 @@ def test_the_paper_preset_measures_the_papers_protocol():
         }
     assert config["protocol"]["min_samples"] >= 10
     assert config["protocol"]["runs_per_sample"] >= 10
+    energy = config["energy"]
+    assert (energy["cuda"]["patterns"]["list"], energy["cuda"]["patterns"]["sample"]) == ("energy", None)
+    assert energy["protocol"]["samples"] >= 10
+    assert energy["protocol"]["min_runs"] >= 16
+
+
+def test_the_default_measures_energy_on_150_patterns_of_a_gpu_in_both_precisions():
+    energy = preset("default")["energy"]
+    assert energy["measure"] is True
+    assert energy["cuda"]["patterns"]["list"] == "energy"
+    assert energy["cuda"]["patterns"]["sample"] >= 150
+    assert energy["cuda"]["dtypes"] == ["float32", "float16"]
+    assert EnergyProtocol.from_mapping(energy["protocol"]).to_dict() == energy["protocol"]
+    assert energy["protocol"]["samples"] >= 10
+    assert energy["protocol"]["min_runs"] >= 16
+    assert energy["protocol"]["max_quantisation"] <= 0.02
 
 
 @pytest.mark.parametrize(
@@ -75,6 +92,16 @@ def test_the_paper_preset_measures_the_papers_protocol():
         ("protocol.max_seconds", 0, ["protocol.max_seconds is 0", "greater than 0"]),
         ("protocol.max_samples", 1, ["protocol.max_samples is 1", "protocol.min_samples, which is 2"]),
         ("protocol.samples", 1, ["protocol.samples is unknown", "did you mean protocol.m"]),
+        ("energy.measure", "yes", ["energy.measure is 'yes'", "boolean"]),
+        ("energy.protocol.samples", 0, ["energy.protocol.samples is 0", "at least 1"]),
+        ("energy.protocol.max_quantisation", 2, ["energy.protocol.max_quantisation is 2", "at most 1"]),
+        (
+            "energy.protocol.seconds",
+            9,
+            ["energy.protocol.seconds is unknown", "did you mean energy.protocol.idle_seconds"],
+        ),
+        ("energy.cuda.patterns.list", "all", ["energy.cuda.patterns.list is 'all'", "benchmark, energy"]),
+        ("energy.cpu", None, ["energy.cpu is missing"]),
         ("tuning.batch_sizes", [], ["tuning.batch_sizes is []", "at least 1"]),
         ("tuning.batch_sizes", [0], ["tuning.batch_sizes.0 is 0", "at least 1"]),
         ("tuning.max_seconds", 0, ["tuning.max_seconds is 0", "greater than 0"]),

@@ -25,6 +25,11 @@ def drawable(kind):
     ]
 
 
+def table_of(wildcards):
+    """The table that a figure or table is drawn from."""
+    return RESULTS / f"{plan()[wildcards.name]['study']}.csv"
+
+
 def dtypes_in_table():
     """Dtypes of the measurements, in order of appearance; known once the table is there."""
     checkpoints.plan_figures.get()

@@ -10,6 +10,7 @@ TUNED = RESULTS / "tuning.json" if run.measures else ROOT / f"ksmm/tuned/{run.de
 checkpoint plan_figures:
     input:
         table=RESULTS / "time.csv",
+        energy=RESULTS / "energy.csv",
         code=DRAWING_CODE,
     output:
         plan=RESULTS / "figures.json",
@@ -28,14 +29,14 @@ checkpoint plan_figures:
     params:
         script=ROOT / "figures/plan.py",
     message:
-        "Finding out what {input.table} can give"
+        "Finding out what {input.table} and {input.energy} can give"
     shell:
-        "python {params.script:q} --table {input.table:q} --output {output.plan:q} > {log:q} 2>&1"
+        "python {params.script:q} --table {input.table:q} --energy {input.energy:q} --output {output.plan:q} > {log:q} 2>&1"
 
 
 rule draw_figure:
     input:
-        table=RESULTS / "time.csv",
+        table=table_of,
         plan=RESULTS / "figures.json",
         script=ROOT / "figures/{name}.py",
         code=SHARED_DRAWING_CODE,
@@ -69,7 +70,7 @@ rule draw_figure:
 
 rule draw_table:
     input:
-        table=RESULTS / "time.csv",
+        table=table_of,
         plan=RESULTS / "figures.json",
         script=ROOT / "figures/{name}.py",
         code=SHARED_DRAWING_CODE,

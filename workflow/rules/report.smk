@@ -5,6 +5,7 @@ rule results:
     input:
         results_of_run,
         RESULTS / "time.csv",
+        RESULTS / "energy.csv",
         RESULTS / "left_out.csv",
 
 

@@ -74,7 +74,7 @@ rule time_patterns:
 rule aggregate:
     input:
         records=run.records,
-        ceilings=run.records_folder / "ceilings.json",
+        ceilings=run.ceilings("ceilings.json"),
         script=ROOT / "workflow/scripts/aggregate.py",
     output:
         table=report(
@@ -104,11 +104,12 @@ rule aggregate:
     params:
         rejected=RESULTS / "time/rejected",
         journal=RESULTS / "time/journal",
+        ceilings=[f"--ceilings={path}" for path in run.ceilings("ceilings.json")],
         # a published run is drawn whatever its folder is called
         device=["--device", run.device] if run.measures else [],
     message:
         f"Aggregating {len(run.records)} records to {{output.table}}"
     shell:
-        "python {input.script:q} --records {input.records:q} --ceilings {input.ceilings:q}"
+        "python {input.script:q} --records {input.records:q} {params.ceilings:q}"
         " --rejected {params.rejected:q} {params.device:q} --journal {params.journal:q}"
         " --table {output.table:q} --rejected-list {output.rejected:q} --wrong-list {output.wrong:q} > {log:q} 2>&1"

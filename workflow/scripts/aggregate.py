@@ -22,8 +22,8 @@ from ksmm.table import aggregate, write_table
 def main() -> None:
     """Command line of this script."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=Path, nargs="+", required=True, help="what timing jobs wrote")
-    parser.add_argument("--ceilings", type=Path, required=True, help="what measure_ceilings.py wrote")
+    parser.add_argument("--records", type=Path, nargs="*", default=[], help="what timing jobs wrote")
+    parser.add_argument("--ceilings", type=Path, help="what measure_ceilings.py wrote")
     parser.add_argument("--rejected", type=Path, required=True, help="folder for records that cannot be used")
     parser.add_argument("--device", help="slug of the device whose records these are (any)")
     parser.add_argument("--journal", type=Path, help="of the timing jobs: cleared of what is in the table by now")

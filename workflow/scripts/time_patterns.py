@@ -21,11 +21,19 @@ from ksmm.measure.measurement import utc_now
 from ksmm.measure.progress import progress_line
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.provenance import check_device
+from ksmm.measure.study import Study
 
 
 def main() -> None:
     """Command line of this script."""
-    arguments = parse_arguments()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_arguments(parser)
+    arguments = parser.parse_args()
+    run(arguments, Study(Protocol.from_mapping(arguments.protocol)))
+
+
+def run(arguments: argparse.Namespace, study: Study) -> None:
+    """Runs the job that the command line asks for; starts itself again after an error that poisons the process."""
     log_to(arguments.log)
     log_scheduler()
     check_device(arguments.device_type, arguments.device)
@@ -41,9 +49,10 @@ def main() -> None:
             dtypes=arguments.dtypes,
             layouts=arguments.layouts,
             implementations=names,
-            protocol=Protocol.from_mapping(arguments.protocol),
+            protocol=study.protocol,
             record=arguments.record,
             journal=arguments.journal,
+            study=study,
             keep_journal=arguments.keep_journal,
             busy_gpu_max_wait_s=arguments.busy_gpu_max_wait_s,
             restart=reexecute,
@@ -53,9 +62,8 @@ def main() -> None:
         sys.exit(1)
 
 
-def parse_arguments() -> argparse.Namespace:
-    """Reads the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that every job has."""
     parser.add_argument("--patterns", type=ksmm.Pattern.parse, nargs="+", required=True, help="a,b,c,d ...")
     parser.add_argument("--device-type", choices=["cpu", "cuda"], required=True)
     parser.add_argument("--device", help="what the device must be, e.g. nvidia-h200; by default any is measured")
@@ -70,7 +78,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--busy-gpu-max-wait-s", type=float, default=0.0, help="wait so long for a GPU in use")
     parser.add_argument("--jobs", type=int, help="number of jobs whose records go to the same folder")
     parser.add_argument("--log", type=Path, help="file to log to instead of stderr")
-    return parser.parse_args()
 
 
 def log_scheduler() -> None:
