@@ -2,8 +2,11 @@
 #   make figures                        measure on this machine and draw (workflow/config/default.yaml)
 #   make figures DEVICE=nvidia-h200     draw the published measurements of a device, without measuring
 #   make figures CONFIG=workflow/config/paper.yaml
+#   make resume                         go on with a run that was killed, with its arguments
 #   make counters                       count with Nsight Compute what the kernel does on the GPU, and draw it
 #   make publish DEVICE=nvidia-h200     copy a finished run from results/ to measurements/, to be redrawn anywhere
+#   make audit                          ask what is known against the pinned dependencies
+#   make hashes                         after a change of constraints.txt: their hashes, for CI
 #   make test, make lint, make format, make clean
 PYTHON ?= python3
 CORES ?= all
@@ -11,30 +14,39 @@ CONFIG ?=
 DEVICE ?=
 # More options of pip, e.g. --extra-index-url with PyTorch's CPU builds, which are much smaller than those for CUDA.
 PIP_FLAGS ?=
+# HASHED=1 installs only files with the hashes of requirements-ci.txt (all but PyTorch's).
+HASHED ?=
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 CPP_SOURCES = $(shell find ksmm/csrc -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 
-.PHONY: figures counters publish test lint format clean
+.PHONY: figures resume counters publish test audit hashes lint format clean
 
 figures: $(INSTALLED)
 	$(BIN)/snakemake --cores $(CORES) \
 	  $(if $(CONFIG),--configfile "$(CONFIG)") $(if $(DEVICE),--config "device=$(DEVICE)")
 	@echo "Reports:"; ls results/*/report.html
 
+resume: $(INSTALLED)
+	$(BIN)/python -m ksmm resume
+
 counters: $(INSTALLED)
 	$(BIN)/snakemake --cores $(CORES) \
 	  $(if $(CONFIG),--configfile "$(CONFIG)") $(if $(DEVICE),--config "device=$(DEVICE)") counters
 
-# What others need in order to redraw and to check a run: no logs, nothing that names this machine's folders.
+# What others need in order to redraw and to check a run: no logs, nothing that names this machine's folders, and of
+# the energies those of this device alone, since what was imported is published elsewhere.
 publish:
 	@test -d "results/$(DEVICE)/time/records" || { echo "no run in results/$(DEVICE); name one: make publish DEVICE=..."; exit 2; }
 	@test ! -e "measurements/$(DEVICE)" || { echo "measurements/$(DEVICE) is there already; move it away first"; exit 2; }
 	mkdir -p "measurements/$(DEVICE)/time"
 	cp -R "results/$(DEVICE)/time/records" "measurements/$(DEVICE)/time/"
 	cd "results/$(DEVICE)" && cp -R ceilings.json time.csv left_out.csv figures tables "../../measurements/$(DEVICE)/"
+	test ! -d "results/$(DEVICE)/energy/records" || { mkdir -p "measurements/$(DEVICE)/energy" \
+	  && cd "results/$(DEVICE)" && cp -R energy/records energy/ceilings.json "../../measurements/$(DEVICE)/energy/" \
+	  && awk -F, 'NR == 1 || $$1 == "$(DEVICE)"' energy.csv > "../../measurements/$(DEVICE)/energy.csv"; }
 	test ! -d "results/$(DEVICE)/networks/records" || { mkdir -p "measurements/$(DEVICE)/networks" && \
 	  cp -R "results/$(DEVICE)/networks/records" "measurements/$(DEVICE)/networks/" && \
 	  cd "results/$(DEVICE)" && cp networks*.csv "../../measurements/$(DEVICE)/"; }
@@ -44,6 +56,12 @@ publish:
 test: $(INSTALLED)
 	$(BIN)/python -m ksmm build
 	$(BIN)/pytest
+
+audit:
+	$(PYTHON) .ci/audit.py
+
+hashes:
+	.ci/hashes
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check
@@ -69,6 +87,8 @@ $(INSTALLED): pyproject.toml constraints.txt
 	ksmm needs 3.11 or newer: make PYTHON=/path/to/python3.12 ..." % v[:2])'
 	$(PYTHON) -m venv .venv
 	@echo "Installing into .venv, which takes a minute or two ..."
+	$(if $(HASHED),$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) \
+	  --require-hashes --no-deps -r requirements-ci.txt)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) \
-	  -c constraints.txt -e '.[build,workflow,networks,dev]'
+	  -c constraints.txt -e '.[build,workflow,slurm,networks,dev]'
 	@touch $@

@@ -1,4 +1,4 @@
-# From a list of patterns to the paper's figures: build, time, aggregate, draw, report.
+# From a list of patterns to the paper's figures: build, time, measure energy, aggregate, draw, report.
 # `snakemake --cores all` runs workflow/config/default.yaml; other settings with --configfile or --config key=value.
 import json
 import os
@@ -13,6 +13,8 @@ min_version("9.27")
 ROOT = Path(os.path.relpath(workflow.basedir))
 sys.path.insert(0, f"{workflow.basedir}/workflow")
 
+import cost_model
+from run_command import remember
 from run_settings import run_settings, use_own_python
 from run_summary import read_rows, summary
 
@@ -40,6 +42,7 @@ wildcard_constraints:
 include: "workflow/rules/common.smk"
 include: "workflow/rules/build.smk"
 include: "workflow/rules/time.smk"
+include: "workflow/rules/energy.smk"
 include: "workflow/rules/tune.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/counters.smk"
@@ -54,7 +57,19 @@ rule all:
     input:
         RESULTS / "report.html",
         run.records,
+        run.energy_records,
         run.networks_results if run.networks_in_all else [],
+
+
+# A job that has arrived on a cluster's node runs there as it is. Otherwise each member of a group would start a step of
+# the scheduler's and another Snakemake, several seconds each.
+if workflow.remote_exec:
+    workflow.localrules(*(rule.name for rule in workflow.rules))
+
+
+# For `python -m ksmm resume`, after a run that died.
+onstart:
+    remember(sys.argv[1:], RESULTS, run.device if run.measures else None)
 
 
 onsuccess:

@@ -1,9 +1,9 @@
 """Says which figures and tables a table of measurements can give, and why it cannot give the others.
 
 By hand: python figures/plan.py --table results/<device>/time.csv --output results/<device>/figures.json
-It writes, for every script fig*.py and table*.py of this folder, its kind, title, caption, the table that it reads
-(those other than time.csv lie beside it) and, if it is missing, the reason; and beside it left_out.csv, with the
-columns name, title and reason of what is missing.
+It writes, for every script fig*.py and table*.py of this folder, its kind, study, title, caption and, if it is missing,
+the reason; and beside it left_out.csv, with the columns name, title and reason of what is missing. The tables of the
+other studies (energy.csv, networks.csv) are read from beside that of times, where they are there.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ import csv
 import importlib
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 
 import pandas as pd
-from script import FOLDER, TABLES, source_name
+from script import FOLDER, TABLES, study_of
 
 
 def scripts() -> dict[str, ModuleType]:
@@ -26,24 +27,25 @@ def scripts() -> dict[str, ModuleType]:
     return {path.stem: importlib.import_module(path.stem) for path in paths}
 
 
-def plan(tables: dict[str, pd.DataFrame]) -> dict[str, dict[str, str | None]]:
-    """For each script: kind ("figure" or "table"), title, caption, source, missing (None or why; then no caption).
+def plan(tables: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, str | None]]:
+    """What each script is: kind, study, title, caption ("" where it is missing), missing (None or why).
 
     Args:
-        tables: those that there are, by the name that a script's SOURCE gives.
+        tables: by study, those that there are; the figures of another study are missing.
+
+    Returns:
+        By name of the script; kind is "figure" or "table".
     """
     entries = {}
     for name, module in scripts().items():
-        source = source_name(module)
-        if source in tables:
-            reason = module.missing(tables[source])
-        else:
-            reason = f"there is no {source}.csv; measure it with snakemake --cores all {source}"
+        study = study_of(module)
+        table = tables.get(study)
+        reason = f"there is no {study}.csv, the table of the study {study}" if table is None else module.missing(table)
         entries[name] = {
             "kind": "figure" if name.startswith("fig") else "table",
+            "study": study,
             "title": module.TITLE,
-            "caption": module.caption(tables[source]) if reason is None else "",
-            "source": source,
+            "caption": "" if reason is not None else module.caption(table),
             "missing": reason,
         }
     return entries

@@ -2,9 +2,9 @@
 
 A new figure is a new file fig*.py in this folder, a new table a new file table*.py; the plan finds it by its
 being there. It has TITLE, caption(table), missing(table) (None, or why the table cannot give it) and
-draw(table, output), and ends in main(__name__). It reads time.csv, or the table that its SOURCE names ("networks": then
-networks.csv). What is drawn from another file (tuned*.py, counters*.py) has the same four, gives main its Source, and
-has a rule of its own.
+draw(table, output), and ends in main(__name__). It reads time.csv, or the table of the study that its STUDY names
+("energy", "networks"). What is drawn from another file (tuned*.py, counters*.py) has the same four, gives main its
+Source, and has a rule of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from types import ModuleType
 
 import pandas as pd
 
-from ksmm.networks.table import read_table as read_networks
+from ksmm.energy_table import read_energy_table
+from ksmm.networks.table import read_networks_table
 from ksmm.table import read_table
 
 FOLDER = Path(__file__).resolve().parent
@@ -35,20 +36,21 @@ class Source:
 
 TABLES = {
     "time": Source("--table", "the measurements, results/<device>/time.csv", read_table),
-    "networks": Source("--table", "the measurements of networks, results/<device>/networks.csv", read_networks),
+    "energy": Source("--table", "the energies, results/<device>/energy.csv", read_energy_table),
+    "networks": Source("--table", "the measurements of networks, results/<device>/networks.csv", read_networks_table),
 }
-"""What a script's SOURCE may name; time is what one without it reads."""
+"""By study: what a script's STUDY may name; one without it reads that of time."""
 
 
-def source_name(module: ModuleType) -> str:
-    """The name of the table that a script reads."""
-    return getattr(module, "SOURCE", "time")
+def study_of(module: ModuleType) -> str:
+    """The study whose table a script reads."""
+    return getattr(module, "STUDY", "time")
 
 
 def main(module_name: str, source: Source | None = None) -> None:
     """Draws one figure or table from the command line; exits with status 1 and the reason if the table lacks it."""
     module = sys.modules[module_name]
-    source = source or TABLES[source_name(module)]
+    source = source or TABLES[study_of(module)]
     parser = argparse.ArgumentParser(description=module.TITLE)
     parser.add_argument(source.option, dest="source", type=Path, required=True, help=source.help)
     parser.add_argument("--output", type=Path, required=True, help="folder to write to")
@@ -68,7 +70,7 @@ def conditions(table: pd.DataFrame, dtype: str | None, *problems: pd.Index) -> s
     """Under what conditions the values of a figure were measured: "NVIDIA H200, 41 patterns, batch 25,088, float32."
 
     Args:
-        table: rows of time.csv.
+        table: rows of time.csv or energy.csv.
         dtype: None if the figure names its dtypes itself.
         problems: (pattern, batch size) of every value drawn.
     """

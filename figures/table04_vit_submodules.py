@@ -10,7 +10,7 @@ from script import main
 
 NAME = Path(__file__).stem
 TITLE = "Table 4: acceleration of a vision transformer and its parts"
-SOURCE = "networks"
+STUDY = "networks"
 TABLE = Ratios(
     NAME,
     "A vision transformer with the chains of appendix B.7 for queries, keys, values and both layers of the "

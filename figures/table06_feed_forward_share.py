@@ -18,7 +18,7 @@ from ksmm.networks.sizes import VITS
 
 NAME = Path(__file__).stem
 TITLE = "Table 6: share of the feed-forward networks' linear layers in a vision transformer"
-SOURCE = "networks"
+STUDY = "networks"
 PAPER = {
     "vit_s16": {"float16": ("14", "4.6", "31"), "strict": ("90", "40", "46")},
     "vit_b16": {"float16": ("36", "15", "42"), "strict": ("300", "160", "54")},

@@ -10,7 +10,7 @@ from script import main
 
 NAME = Path(__file__).stem
 TITLE = "Table 7: acceleration of the linear layers of a vision transformer"
-SOURCE = "networks"
+STUDY = "networks"
 PAPER = {
     "linear_n_n": ("0.82", "0.50"),
     "linear_n_n_bias": ("0.97", "0.66"),

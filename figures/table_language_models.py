@@ -10,7 +10,7 @@ from script import main
 
 NAME = Path(__file__).stem
 TITLE = "Table of language models (not in the paper): GPT-2 prefill and decoding, and a block of Llama"
-SOURCE = "networks"
+STUDY = "networks"
 TABLE = Ratios(
     NAME,
     "Every linear layer of each block has the chain of ksmm.default_chain; embeddings and head stay dense. Prefill "

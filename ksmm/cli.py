@@ -5,6 +5,8 @@ python -m ksmm info
 python -m ksmm tune 1,192,48,2 6,64,64,1 --batch 25088 --dtypes float16
 python -m ksmm tune --sample 120 --max-seconds 1200
 python -m ksmm build [--record FILE]
+python -m ksmm import-upstream FILE [--output DIR]
+python -m ksmm resume
 
 Exit status: 0; 1 if something was wrong or failed, or the kernel could not be built; 2 for bad input, with one line
 that says what to do; 130 if interrupted.
@@ -41,6 +43,7 @@ from ksmm.tuning.file import TuningError
 from ksmm.tuning.knowledge import user_file
 from ksmm.tuning.tasks import list_tasks
 from ksmm.tuning.tuner import Outcome, tune
+from ksmm.upstream import UpstreamError, import_upstream
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = _parser().parse_args(arguments)
     try:
         return parsed.command(parsed)
-    except (_BadInputError, DeviceAbsentError, NothingToTuneError, TuningError, OSError) as error:
+    except (_BadInputError, DeviceAbsentError, NothingToTuneError, TuningError, UpstreamError, OSError) as error:
         sys.stderr.write(f"python -m ksmm: {error}\n")
         return 2
     except KeyboardInterrupt:
@@ -103,6 +106,15 @@ def _parser() -> argparse.ArgumentParser:
     building = commands.add_parser("build", help="build the kernel library")
     building.set_defaults(command=_build)
     building.add_argument("--record", type=Path, help="JSON file to write what was built to")
+    importing = commands.add_parser("import-upstream", help="turn a CSV file of the paper's authors into records")
+    importing.set_defaults(command=_import_upstream)
+    importing.add_argument("file", type=Path, help="energies or times as they published them")
+    importing.add_argument("--output", type=Path, default=IMPORTED, help="folder to write to (%(default)s)")
+    resuming = commands.add_parser("resume", help="go on with a run of the pipeline that died, with its arguments")
+    resuming.set_defaults(command=_resume)
+    resuming.add_argument("more", nargs="*", help="more arguments of Snakemake, after --")
+    resuming.add_argument("--directory", type=Path, default=Path(), help="the run's working directory (%(default)s)")
+    resuming.add_argument("--elsewhere", action="store_true", help="the run was on another host, and is dead there")
     return parser
 
 
@@ -118,6 +130,9 @@ def _add_tuning_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--again", action="store_true", help="measure again what was measured")
     parser.add_argument("--output", type=Path, help="tuning file (KSMM_TUNING_FILE, or one in the user's cache)")
 
+
+IMPORTED = Path("results/imported")
+"""Where the pipeline looks for records of others: the config key energy.imported."""
 
 _LISTS = {"benchmark": benchmark_patterns, "energy": energy_patterns}
 
@@ -205,6 +220,23 @@ def _build(arguments: argparse.Namespace) -> int:
     except BuildError as error:
         sys.stderr.write(f"{error}\n")
         return 1
+
+
+def _import_upstream(arguments: argparse.Namespace) -> int:
+    for done in import_upstream(arguments.file, arguments.output):
+        text = f"{done.measurements} measurements ({done.study}) of {done.patterns} patterns on {done.device}"
+        print(f"{text}: {done.records} records in {done.folder}")  # noqa: T201 - this is what the command is for
+    return 0
+
+
+def _resume(arguments: argparse.Namespace) -> int:
+    from ksmm.resume import ResumeError, resume  # needs what the workflow needs
+    from ksmm.slurm_queue import QueueError
+
+    try:
+        resume(arguments.directory.resolve(), arguments.more, elsewhere=arguments.elsewhere)
+    except (ResumeError, QueueError) as error:
+        raise _BadInputError(str(error)) from None
 
 
 def _device_type(name: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ksmm import build
 from ksmm.implementations import implementations
 from ksmm.measure import nvidia, provenance
-from ksmm.measure.lock import lock_directory
+from ksmm.measure.energy_counter import reason_absent
+from ksmm.measure.lock_files import lock_directory
 from ksmm.patterns import Pattern
 from ksmm.problem import DTYPES, LAYOUTS, Problem
 from ksmm.time_report import aligned
@@ -27,6 +28,7 @@ def info_text(device_type: str) -> str:
         "versions": ", ".join(f"{name} {version}" for name, version in software["versions"].items()),
         "CUDA of PyTorch": software["cuda"] or "none",
         "kernel": _kernel(),
+        "energy": reason_absent(device_type) or "can be measured",
         "locks": str(lock_directory()),
     }
     lines = aligned([[name, value] for name, value in facts.items()], right=False)

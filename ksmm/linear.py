@@ -62,7 +62,8 @@ class KSLinear(nn.Module):
             self.bias = nn.Parameter(torch.empty(self.out_features, device=device, dtype=dtype))
         else:
             self.register_parameter("bias", None)
-        self._frozen: list[tuple[str, Packed]] = []
+        self._frozen: list[tuple[str, Packed]] = []  # in the order of the products: K_L first
+        self._frozen_for: tuple[torch.dtype, torch.device] | None = None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -97,9 +98,10 @@ class KSLinear(nn.Module):
 
     def _multiply_frozen(self, x: torch.Tensor) -> torch.Tensor:
         y = flatten_batch(x, self.layout)
-        for position in reversed(range(len(self._frozen))):
-            name, packed = self._frozen[position]
-            y = multiply_packed(name, packed, y, self.bias if position == 0 else None)
+        *later, (last_name, last) = self._frozen
+        for name, packed in later:
+            y = multiply_packed(name, packed, y)
+        y = multiply_packed(last_name, last, y, self.bias)
         return restore_batch(y, x, self.layout)
 
     def _uses_frozen(self, x: torch.Tensor) -> bool:
@@ -109,8 +111,7 @@ class KSLinear(nn.Module):
             and not torch.is_autocast_enabled(x.device.type)
             and x.dim() > 0
             and x.shape[-1 if self.layout == "batch_first" else 0] == self.in_features
-            and x.dtype == self.factors[0].dtype
-            and x.device == self.factors[0].device
+            and (x.dtype, x.device) == self._frozen_for
         )
 
     def freeze(self) -> KSLinear:
@@ -124,7 +125,8 @@ class KSLinear(nn.Module):
             for pattern, weight in zip(self.chain, self.factors, strict=True):
                 name = choose(pattern.weight_shape, weight.dtype, self.layout, weight.device.type, self.implementation)
                 frozen.append((name, get_implementation(name).pack(weight, self.layout)))
-        self._frozen = frozen
+        self._frozen = frozen[::-1]
+        self._frozen_for = weight.dtype, weight.device
         return self
 
     def unfreeze(self) -> KSLinear:

@@ -1,4 +1,4 @@
-"""The roofline: the time below which no product of a factor can get on a device."""
+"""The roofline: the time below which no product of a factor can get on a device, and the energy at that time."""
 
 from __future__ import annotations
 
@@ -22,6 +22,33 @@ def attainable_seconds(problem: Problem, bytes_per_s: float, operations_per_s: f
         if not value > 0:
             raise ValueError(f"{name} is {value}; a measured ceiling is positive")
     return max(problem.bytes_moved / bytes_per_s, problem.operations / operations_per_s)
+
+
+def attainable_joules(
+    problem: Problem, roofline_s: float, idle_w: float, joules_per_byte: float, joules_per_operation: float
+) -> float:
+    """What a product costs that is as fast as the roofline and pays for each byte and operation what the best pays.
+
+    Power at rest for as long as the roofline is, and on top of it what the bytes (X, the weights and Y, each moved
+    once) and the 2·B·abcd operations cost. Energies add up where times overlap (Choi, Bedard, Fowler, Vuduc, A
+    Roofline Model of Energy, IPDPS 2013). A matrix product moves bytes of its own, so the sum counts few of them twice.
+
+    Args:
+        problem: what is computed.
+        roofline_s: what attainable_seconds returns.
+        idle_w: power at rest.
+        joules_per_byte: above rest, of a copy.
+        joules_per_operation: above rest, of a matrix product in the problem's dtype.
+
+    Raises:
+        ValueError: one of them is not positive.
+    """
+    costs = {"roofline_s": roofline_s, "idle_w": idle_w, "joules_per_byte": joules_per_byte}
+    for name, value in {**costs, "joules_per_operation": joules_per_operation}.items():
+        if not value > 0:
+            raise ValueError(f"{name} is {value}; a measured ceiling is positive")
+    moved = problem.bytes_moved * joules_per_byte
+    return idle_w * roofline_s + moved + problem.operations * joules_per_operation
 
 
 def is_memory_bound(problem: Problem, bytes_per_s: float, operations_per_s: float) -> bool:

@@ -1,28 +1,28 @@
-"""The table: records in, one row per measurement out. Figures, tables and notebooks read nothing else."""
+"""The table of times: records in, one row per measurement out. What is drawn from times reads nothing else."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import io
 import logging
-import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ksmm.measure import timer
 from ksmm.measure.ceilings import Ceilings, read_ceilings
-from ksmm.measure.files import write_atomically
-from ksmm.measure.measurement import PARTS, STATUSES, Measurement
-from ksmm.measure.records import RecordError, read_record
+from ksmm.measure.measurement import Measurement
+from ksmm.measure.records import RecordError
+from ksmm.measure.rejected import read_record_of, set_aside
 from ksmm.patterns import Pattern
-from ksmm.problem import DTYPES, LAYOUTS, Problem, parse_dtype
+from ksmm.problem import Problem, parse_dtype
+from ksmm.table_file import Format, TableError, frame_of, read_csv, write_csv
 
 if TYPE_CHECKING:
     import pandas
 
 logger = logging.getLogger(__name__)
+
+__all__ = ["COLUMNS", "TIME", "TableError", "aggregate", "collect", "read_table", "write_table"]
 
 COLUMNS = {
     "device": "text",
@@ -54,15 +54,18 @@ COLUMNS = {
 }
 """Name and kind of each column, in order. An empty cell of a number or text is "not available"."""
 
-_ALLOWED = {"dtype": tuple(DTYPES), "layout": LAYOUTS, "part": PARTS, "status": STATUSES}
-_IDENTITY = ("device", "a", "b", "c", "d", "batch_size", "dtype", "layout", "implementation", "part")
+
+TIME = Format(
+    COLUMNS,
+    ("device", "a", "b", "c", "d", "batch_size", "dtype", "layout", "implementation", "part"),
+    "median_s",
+)
+"""The table of the time study."""
 
 
-class TableError(ValueError):
-    """A table that cannot be used; the message names the file, the column and the way out."""
-
-
-def aggregate(record_paths: Iterable[Path], ceilings_path: Path | None, rejected: Path) -> pandas.DataFrame:
+def aggregate(
+    record_paths: Iterable[Path], ceilings_path: Path | None, rejected: Path, device: str | None = None
+) -> pandas.DataFrame:
     """Puts the measurements of all records into one table.
 
     A record that cannot be used is set aside in `rejected`, with the reason beside it in <name>.reason.txt: moved there
@@ -73,6 +76,7 @@ def aggregate(record_paths: Iterable[Path], ceilings_path: Path | None, rejected
         record_paths: the records, in any order.
         ceilings_path: what measure_ceilings wrote; None leaves roofline_s empty.
         rejected: the folder for records that cannot be used; made when it is needed.
+        device: slug of the device whose records these are; one of another device cannot be used. None allows any.
 
     Returns:
         The columns of COLUMNS, rows sorted by device, pattern, batch size, dtype, layout, implementation and part.
@@ -82,16 +86,38 @@ def aggregate(record_paths: Iterable[Path], ceilings_path: Path | None, rejected
         OSError: a file cannot be read, or set aside.
     """
     ceilings = None if ceilings_path is None else read_ceilings(ceilings_path)
+    return collect(record_paths, rejected, lambda record: _rows(record, ceilings), TIME, device)
+
+
+def collect(
+    record_paths: Iterable[Path],
+    rejected: Path,
+    rows_of: Callable[[dict[str, Any]], list[dict[str, Any]]],
+    form: Format,
+    device: str | None = None,
+) -> pandas.DataFrame:
+    """The rows of all records that can be used, sorted; see aggregate.
+
+    Args:
+        record_paths: see aggregate.
+        rejected: see aggregate.
+        rows_of: a record to its rows, with a value for each column.
+        form: of the table.
+        device: see aggregate.
+
+    Raises:
+        OSError: a file cannot be read, or set aside.
+    """
     rows: dict[tuple, dict[str, Any]] = {}
     for path in sorted(record_paths):
         try:
-            record = read_record(path)
+            record = read_record_of(path, device)
         except RecordError as error:
             set_aside(path, rejected, str(error))
             continue
-        for row in _rows(record, ceilings):
-            _keep_latest(rows, row)
-    return _frame([rows[key] for key in sorted(rows)])
+        for row in rows_of(record):
+            _keep_latest(rows, row, form.identity)
+    return frame_of([rows[key] for key in sorted(rows)], form)
 
 
 def _rows(record: dict[str, Any], ceilings: Ceilings | None) -> list[dict[str, Any]]:
@@ -124,8 +150,8 @@ def _row(measurement: Measurement, device_type: str, ceilings: Ceilings | None) 
     }
 
 
-def _keep_latest(rows: dict[tuple, dict[str, Any]], row: dict[str, Any]) -> None:
-    key = tuple(row[name] for name in _IDENTITY)
+def _keep_latest(rows: dict[tuple, dict[str, Any]], row: dict[str, Any], identity: tuple[str, ...]) -> None:
+    key = tuple(row[name] for name in identity)
     known = rows.get(key)
     if known is not None:
         named = f"{row['pattern']} {row['dtype']} {row['layout']} {row['implementation']} ({row['part']})"
@@ -135,35 +161,6 @@ def _keep_latest(rows: dict[tuple, dict[str, Any]], row: dict[str, Any]) -> None
         rows[key] = row
 
 
-def set_aside(path: Path, rejected: Path, reason: str) -> None:
-    """Moves a record out of the way, or copies it where it is published, with the reason beside it."""
-    rejected.mkdir(parents=True, exist_ok=True)
-    content_hash = hashlib.sha256(path.read_bytes()).hexdigest()[:8]
-    target = rejected / f"{path.stem}-{content_hash}{path.suffix}"  # an earlier reject of that name stays
-    if rejected.resolve().parent == path.resolve().parent.parent:
-        shutil.move(path, target)
-        done = "moved"
-    else:
-        shutil.copyfile(path, target)
-        done = "copied"
-    write_atomically(target.with_name(f"{target.name}.reason.txt"), f"{reason}\n")
-    logger.warning("%s (%s to %s)", reason, done, target)
-
-
-def _frame(rows: list[dict[str, Any]]) -> pandas.DataFrame:
-    import pandas  # needed for tables, not to import ksmm
-
-    columns = {name: [row[name] for row in rows] for name in COLUMNS}
-    return pandas.DataFrame({name: typed(pandas.Series(values), COLUMNS[name]) for name, values in columns.items()})
-
-
-def typed(values: pandas.Series, kind: str) -> pandas.Series:
-    """Text has "" where there is none, numbers NaN; integers are never missing."""
-    if kind == "text":
-        return values.astype("object").fillna("").astype(str)
-    return values.astype("int64" if kind == "integer" else "float64")
-
-
 def write_table(frame: pandas.DataFrame, path: Path) -> None:
     """Writes the table as CSV, whole or not at all.
 
@@ -171,10 +168,7 @@ def write_table(frame: pandas.DataFrame, path: Path) -> None:
         TableError: its columns are not those of COLUMNS.
         OSError: the file cannot be written.
     """
-    _check_columns(list(frame.columns), path)
-    text = io.StringIO()
-    frame.to_csv(text, index=False, float_format="%.9g", lineterminator="\n")
-    write_atomically(path, text.getvalue())
+    write_csv(frame, path, TIME)
 
 
 def read_table(path: Path) -> pandas.DataFrame:
@@ -187,62 +181,4 @@ def read_table(path: Path) -> pandas.DataFrame:
         TableError: it cannot be used; the message names the column.
         OSError: it cannot be read.
     """
-    import pandas  # needed for tables, not to import ksmm
-
-    try:
-        raw = pandas.read_csv(path, dtype=str, keep_default_na=False)
-    except (ValueError, pandas.errors.EmptyDataError) as error:
-        raise TableError(f"table {path} is not CSV ({error}); aggregate the records again") from None
-    _check_columns(list(raw.columns), path)
-    frame = pandas.DataFrame({name: parsed(raw[name], name, kind, path) for name, kind in COLUMNS.items()})
-    _check_values(frame, path)
-    return frame
-
-
-def _check_columns(columns: list[str], path: Path) -> None:
-    missing = [name for name in COLUMNS if name not in columns]
-    unknown = [name for name in columns if name not in COLUMNS]
-    if missing:
-        raise TableError(f"table {path} has no column {missing[0]}; aggregate the records again")
-    if unknown:
-        raise TableError(f"table {path} has a column {unknown[0]} that is not known; aggregate the records again")
-
-
-def parsed(values: pandas.Series, name: str, kind: str, path: Path) -> pandas.Series:
-    """The cells of a column, read as text, as its kind.
-
-    Raises:
-        TableError: a cell is not of that kind.
-    """
-    import pandas
-
-    if kind == "text":
-        return values.astype(str)
-    numbers = pandas.to_numeric(values.where(values != "", None), errors="coerce").astype("float64")
-    bad = values[numbers.isna() & ((values != "") | (kind == "integer"))]
-    if kind == "integer" and bad.empty:
-        bad = values[~values.str.fullmatch(r"-?\d+")]
-    if not bad.empty:
-        raise cell_error(path, name, bad.index[0], bad.iloc[0], f"which is no {kind}")
-    return values.astype("int64") if kind == "integer" else numbers
-
-
-def _check_values(frame: pandas.DataFrame, path: Path) -> None:
-    for name, allowed in _ALLOWED.items():
-        bad = frame.loc[~frame[name].isin(allowed), name]
-        if not bad.empty:
-            raise cell_error(path, name, bad.index[0], bad.iloc[0], f"and not one of {', '.join(allowed)}")
-    ok = frame["status"] == "ok"
-    untimed = frame.loc[ok & ~(frame["median_s"] > 0), "median_s"]
-    if not untimed.empty:
-        raise cell_error(path, "median_s", untimed.index[0], untimed.iloc[0], "with status ok")
-    timed = frame.loc[~ok & frame["median_s"].notna(), "median_s"]
-    if not timed.empty:
-        raise cell_error(path, "median_s", timed.index[0], timed.iloc[0], "though its status is not ok")
-
-
-def cell_error(path: Path, column: str, index: int, value: object, what: str) -> TableError:
-    """An error that names the line and the cell."""
-    row = index + 2  # the first line is the header
-    shown = repr(value) if isinstance(value, str) else f"{value:g}"
-    return TableError(f"table {path}, line {row}: column {column} is {shown}, {what}; aggregate the records again")
+    return read_csv(path, TIME)

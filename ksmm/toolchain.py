@@ -21,10 +21,15 @@ COMMON_FLAGS = ("-O3", "-fPIC", "-fvisibility=hidden", "-ffp-contract=fast", "-W
 
 # The CPU kernel is compiled once per instruction set and chosen when it runs (csrc/cpu/multiply.cpp).
 _AVX2 = ("-mavx2", "-mfma", "-mf16c")
+_AVX512 = (*_AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mprefer-vector-width=512")
 VARIANT_FLAGS = {
     "variant_avx2": _AVX2,
-    "variant_avx512": (*_AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mprefer-vector-width=512"),
+    "variant_avx512": _AVX512,
+    "variant_avx512_bf16": (*_AVX512, "-mavx512bf16"),
 }
+
+PYTORCH_SOURCES = ("binding", "gradients")
+"""The C++ files that include PyTorch's headers; the others know nothing of it."""
 
 HOPPER = "90a"
 """Compute capability 9.0 with its own instructions, which csrc/cuda/hopper is written in."""
@@ -66,7 +71,7 @@ def compiler_flags(source: Path) -> list[str]:
 
     PyTorch's headers need C++20 from version 2.12 on; the kernel itself is C++17 and needs none of them.
     """
-    if source.stem == "binding":
+    if source.stem in PYTORCH_SOURCES:
         abi = int(torch.compiled_with_cxx11_abi())
         return [*COMMON_FLAGS, "-std=c++20", "-fopenmp", f"-D_GLIBCXX_USE_CXX11_ABI={abi}"]
     return [*COMMON_FLAGS, "-std=c++17", *(VARIANT_FLAGS.get(source.stem, ()) if _X86 else ())]

@@ -151,6 +151,18 @@ def test_a_bad_record_is_set_aside_with_its_reason_and_the_others_are_used(
     assert reason.strip() in caplog.text
 
 
+def test_a_record_of_another_device_or_job_is_set_aside(folder, ceilings_path, rejected):
+    (folder / "c.json").write_bytes((folder / "b.json").read_bytes())
+    device = {"slug": "nvidia-h200", "name": "NVIDIA H200", "type": "cuda"}
+    write_sample(folder / "d.json", measurement(pattern=(7, 7, 7, 7)), device=device)
+    frame = aggregate(folder.glob("*.json"), ceilings_path, rejected, device="cpu-x86_64")
+    assert list(frame.pattern) == ["1,192,48,2", "1,192,48,2", "2,3,4,5"]
+    reasons = sorted(path.read_text() for path in rejected.glob("*.reason.txt"))
+    assert "c.json is the record of job b, under another job's name" in reasons[0]
+    assert "d.json is of device nvidia-h200, among those of cpu-x86_64; put it among its own" in reasons[1]
+    assert set(aggregate(folder.glob("[abd].json"), ceilings_path, rejected).device) == {"cpu-x86_64", "nvidia-h200"}
+
+
 def test_beside_the_rejected_it_is_moved_so_that_its_job_runs_again(tmp_path, ceilings_path):
     time = tmp_path / "mine" / "cpu-x86_64" / "time"
     good, bad = write_sample(time / "records" / "a.json"), write_sample(time / "records" / "b.json")

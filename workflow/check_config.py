@@ -66,6 +66,7 @@ def _allowed(error: ValidationError) -> str:
         "enum": lambda: f"it must be one of {', '.join(map(str, value))}",
         "type": lambda: f"it must be of type {' or '.join([value] if isinstance(value, str) else value)}",
         "minimum": lambda: f"it must be at least {value}",
+        "maximum": lambda: f"it must be at most {value}",
         "exclusiveMinimum": lambda: f"it must be greater than {value}",
         "minItems": lambda: f"it must have at least {value} entry",
         "minLength": lambda: "it must not be empty",
@@ -77,6 +78,7 @@ def _allowed(error: ValidationError) -> str:
 
 
 _PATTERN_MEANINGS = {
-    "^[a-z0-9][a-z0-9_.-]*$": "it must be auto, cpu, cuda or the name of a folder under measurements/",
+    "^(cuda:)?[a-z0-9][a-z0-9_.-]*$": "it must be auto, cpu, cuda, cuda: and the name of a GPU such as nvidia-h200, "
+    "or the name of a folder under measurements/",
     "^[1-9][0-9]*(,[1-9][0-9]*){3}$": 'it must be four positive integers without spaces, such as "1,192,48,2"',
 }

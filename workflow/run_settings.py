@@ -20,8 +20,9 @@ class RunSettings:
     """A run: which device, where its records are read and its results written, which jobs time which patterns.
 
     `jobs` maps the name of a timing job to its patterns as "a,b,c,d"; it is None where published records are drawn.
-    `kernel_sources` is the hash of the kernel's sources and flags. `networks` names the jobs of the study networks, and
-    `networks_in_all` says whether a run measures them without being asked to.
+    `energy_jobs` is the same for the energy study, without any entry where it is off. `imported` are energy records
+    that others measured. `networks` names the jobs of the study networks, and `networks_in_all` says whether a run
+    measures them without being asked to. `kernel_sources` is the hash of the kernel's sources and flags.
     """
 
     device: str
@@ -33,6 +34,9 @@ class RunSettings:
     kernel_sources: str
     figures: list[str]
     notebooks: list[str]
+    energy_jobs: dict[str, list[str]] | None
+    energy_implementations: list[str]
+    imported: list[str]
     networks: list[str]
     networks_in_all: bool
 
@@ -44,14 +48,22 @@ class RunSettings:
     @property
     def records(self) -> list[str]:
         """Paths of the timing records that the table is made of."""
-        folder = self.records_folder / "time" / "records"
-        names = self.jobs if self.measures else sorted(path.stem for path in folder.glob("*.json"))
+        return self._records("time", self.jobs)
+
+    @property
+    def energy_records(self) -> list[str]:
+        """Paths of the energy records of this device."""
+        return self._records("energy", self.energy_jobs)
+
+    def _records(self, study: str, jobs: Iterable[str] | None) -> list[str]:
+        folder = self.records_folder / study / "records"
+        names = jobs if jobs is not None else sorted(path.stem for path in folder.glob("*.json"))
         return [str(folder / f"{name}.json") for name in names]
 
     @property
     def network_records(self) -> list[str]:
         """Paths of the records that the table of networks is made of."""
-        return [str(self.records_folder / "networks" / "records" / f"{name}.json") for name in self.networks]
+        return self._records("networks", self.networks)
 
     @property
     def networks_results(self) -> list[str]:
@@ -64,8 +76,13 @@ class RunSettings:
     @property
     def tables(self) -> list[str]:
         """The tables that figures are drawn from: that of networks where these are part of `all`, or are published."""
-        names = ["time.csv", "networks.csv"] if self.networks and self.networks_in_all else ["time.csv"]
+        names = ["time.csv", "energy.csv"] + (["networks.csv"] if self.networks and self.networks_in_all else [])
         return [str(self.results / name) for name in names]
+
+    def ceilings(self, name: str) -> list[str]:
+        """The path of what the device can do at best, below its folder; none where nobody published it."""
+        path = self.records_folder / name
+        return [str(path)] if self.measures or path.exists() else []
 
 
 def run_settings(config: dict) -> RunSettings:
@@ -81,30 +98,42 @@ def run_settings(config: dict) -> RunSettings:
     device, device_type = resolve_device(config["device"], measurements)
     results = Path(config["results"]) / device
     check_writable(results)
+    shared = {
+        "device": device,
+        "device_type": device_type,
+        "results": results,
+        "figures": figures,
+        "notebooks": notebooks,
+        "imported": imported_records(Path(config["energy"]["imported"]), device),
+    }
     if device_type == "published":
         folder = measurements / device
-        networks = sorted(path.stem for path in folder.glob("networks/records/*.json"))
-        return RunSettings(device, device_type, results, folder, None, [], "", figures, notebooks, networks, True)
+        return RunSettings(
+            **shared,
+            records_folder=folder,
+            jobs=None,
+            implementations=[],
+            kernel_sources="",
+            energy_jobs=None,
+            energy_implementations=[],
+            networks=sorted(path.stem for path in folder.glob("networks/records/*.json")),
+            networks_in_all=True,
+        )
     from ksmm.build import source_hash
 
     kernel_sources = source_hash()
     check_library(results / "build.json", kernel_sources)
-    implementations = chosen_implementations(config["implementations"])
     patterns = chosen_patterns(config[device_type]["patterns"], f"{device_type}.patterns")
-    jobs = timing_jobs(patterns, config["patterns_per_job"])
-    networks, in_all = chosen_networks(config["networks"], device_type), config["networks"]["in_all"]
     return RunSettings(
-        device,
-        device_type,
-        results,
-        results,
-        jobs,
-        implementations,
-        kernel_sources,
-        figures,
-        notebooks,
-        networks,
-        in_all,
+        **shared,
+        records_folder=results,
+        jobs=timing_jobs(patterns, config["patterns_per_job"]),
+        implementations=chosen_implementations(config["implementations"]),
+        kernel_sources=kernel_sources,
+        energy_jobs=energy_jobs(config, device_type),
+        energy_implementations=chosen_implementations(config["energy"]["implementations"], "energy.implementations"),
+        networks=chosen_networks(config["networks"], device_type),
+        networks_in_all=config["networks"]["in_all"],
     )
 
 
@@ -116,41 +145,55 @@ def use_own_python() -> None:
 def check_library(record: Path, kernel_sources: str) -> None:
     """Checks that the library that the record of a build tells of is still there, if it was made of these sources.
 
-    Building it again by the pipeline would measure everything again, too.
+    The pipeline would not build it again, as its record is there, and `kernel` would be skipped.
 
     Raises:
-        ConfigError: it is gone, or was built with another PyTorch.
+        ConfigError: it is gone, or was built with another PyTorch, or the record cannot be read.
     """
     from ksmm.build import find, reason_missing
 
     if not record.exists():
         return
-    content = json.loads(record.read_text(encoding="utf-8"))
+    try:
+        content = json.loads(record.read_text(encoding="utf-8"))
+    except ValueError:
+        raise ConfigError(f"{record} is not whole JSON; remove it, nothing measured is lost by that") from None
     built = content.get("library") is not None and content.get("source_hash") == kernel_sources
     if built and find() is None:
         raise ConfigError(
             f"{record} says that the kernel library is built, but {reason_missing()}; "
-            f"that keeps what was measured. To measure everything again instead, remove {record}"
+            f"that keeps what was measured. To measure everything again instead, remove {record.parent}"
         )
 
 
 def published_devices(measurements: Path) -> list[str]:
-    """Names of the folders in `measurements` that hold timing records."""
-    return sorted(folder.name for folder in measurements.glob("*") if any(folder.glob("time/records/*.json")))
+    """Names of the folders in `measurements` that hold records of times or energies."""
+    return sorted({path.parents[2].name for path in measurements.glob("*/*/records/*.json")})
+
+
+def imported_records(folder: Path, device: str) -> list[str]:
+    """Paths of the energy records of other devices that `python -m ksmm import-upstream` wrote, if it was run."""
+    paths = sorted(folder.glob("*/energy/records/*.json"))
+    return [str(path) for path in paths if path.parents[2].name != device]
 
 
 def resolve_device(name: str, measurements: Path) -> tuple[str, str]:
     """The slug of a device and what to do there: "cpu" or "cuda" to measure, "published" to draw its records.
 
+    "cuda:nvidia-h200" is for jobs that measure elsewhere, on a cluster's nodes: nothing is asked of this machine.
+
     Raises:
         ConfigError: a GPU is asked for where PyTorch sees none, or the name is not that of a published device.
     """
     published = published_devices(measurements)
+    if name.startswith("cuda:"):
+        return name.removeprefix("cuda:"), "cuda"
     if name not in ("auto", "cpu", "cuda"):
         if name not in published:
             known = ", ".join(published) or "there are none"
             raise ConfigError(
                 f"config key device is {name!r}; it must be auto, cpu or cuda to measure on this machine, "
+                f"cuda:{name} to measure on such GPUs of a cluster, "
                 f"or a device whose records are published under {measurements}: {known}"
             )
         return name, "published"
@@ -184,7 +227,7 @@ def check_writable(folder: Path) -> None:
         )
 
 
-def chosen_implementations(names: str | list[str]) -> list[str]:
+def chosen_implementations(names: str | list[str], key: str = "implementations") -> list[str]:
     """Names of registered implementations: those given, all for "all".
 
     Raises:
@@ -192,7 +235,7 @@ def chosen_implementations(names: str | list[str]) -> list[str]:
     """
     import ksmm
 
-    return _chosen("implementations", names, ksmm.implementations())
+    return _chosen(key, names, ksmm.implementations())
 
 
 def chosen_networks(section: dict, device_type: str) -> list[str]:
@@ -242,6 +285,27 @@ def timing_jobs(patterns: list, patterns_per_job: int) -> dict[str, list[str]]:
         name = members[0].slug if len(members) == 1 else f"{members[0].slug}-to-{members[-1].slug}"
         jobs[name] = [str(pattern) for pattern in members]
     return jobs
+
+
+def energy_jobs(config: dict, device_type: str) -> dict[str, list[str]]:
+    """As timing_jobs, for the energy study; none where it is off, and a single one where there is no energy counter.
+
+    That one writes down for every measurement why it is skipped, which takes a few seconds.
+
+    Raises:
+        ConfigError: the limits leave no pattern.
+    """
+    from ksmm.measure.energy_counter import reason_absent
+
+    energy = config["energy"]
+    if not energy["measure"]:
+        return {}
+    patterns = chosen_patterns(energy[device_type]["patterns"], f"energy.{device_type}.patterns")
+    elsewhere = config["device"].startswith(
+        "cuda:"
+    )  # on nodes of a cluster, which have what this machine need not have
+    nothing_to_measure = not elsewhere and reason_absent(device_type) is not None
+    return timing_jobs(patterns, len(patterns) if nothing_to_measure else energy["patterns_per_job"])
 
 
 def _chosen(key: str, names: str | list[str], known: Iterable[str]) -> list[str]:

@@ -7,22 +7,41 @@ from pathlib import Path
 
 
 def summary(results: Path) -> str:
-    """Text for the end of a run: the folders with results, the records set aside, what was left out and why."""
+    """Text for the end of a run: the folders with results, what was wrong, set aside or left out, and why."""
     lines = [f"Results of this run are under {results}/"]
     for what, pattern in {
         "figures": "figures/*.pdf",
         "tables": "tables/*.md",
         "notebooks": "notebooks/*.ipynb",
         "timings": "time.csv",
+        "energies": "energy.csv",
+        "networks": "networks.csv",
         "report": "report.html",
     }.items():
         found = sorted(results.glob(pattern))
         if found:
             where = found[0] if "*" not in pattern else f"{found[0].parent}/ ({len(found)})"
             lines.append(f"  {what:<10} {where}")
+    wrong = [_wrong(row) for row in read_rows(results / "wrong.csv")] + _wrong_networks(results)
+    if wrong:
+        lines += ["  WRONG RESULTS, which have no time:", *(f"    {line}" for line in wrong)]
     lines += listed("left out:", read_rows(results / "left_out.csv"), "name")
-    lines += listed("records set aside:", read_rows(results / "rejected.csv"), "record")
+    lists = [results / "rejected.csv", *(results / study / "rejected.csv" for study in ("energy", "networks"))]
+    rejected = [row for path in lists for row in read_rows(path)]
+    lines += listed("records set aside:", rejected, "record")
     return "\n".join(lines)
+
+
+def _wrong(row: dict[str, str]) -> str:
+    part = "" if row["part"] == "whole" else f" ({row['part']})"
+    problem = f"{row['dtype']} {row['layout']} on {row['patterns']} patterns, the first {row['first_pattern']}"
+    return f"{row['implementation']}{part}, {problem}: {row['reason']}"
+
+
+def _wrong_networks(results: Path) -> list[str]:
+    wrong = [row for row in read_rows(results / "networks.csv") if row["status"] == "wrong"]
+    names = ("network", "part", "implementation", "accuracy_class", "mode", "batch_size", "tokens")
+    return [f"{' '.join(row[name] for name in names)}: {row['reason']}" for row in wrong]
 
 
 def listed(title: str, rows: list[dict[str, str]], key: str) -> list[str]:

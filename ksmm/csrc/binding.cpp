@@ -1,7 +1,8 @@
 // The operator ksmm::ks_matmul: checks tensors, describes them to multiply_cpu or multiply_cuda, and nothing else.
 //
-// The fake kernel and the gradients are registered from Python (ksmm/implementations/kernel.py), where they are
-// shorter. Python.h is not included, so that one library serves every Python version of a PyTorch build.
+// Its gradients are in gradients.cpp; the fake kernel is registered from Python (ksmm/implementations/kernel.py), where
+// it is shorter. Python.h is not included, so that one library serves every Python version of a PyTorch build.
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
@@ -41,11 +42,29 @@ ksmm::Dtype parse_dtype(at::ScalarType dtype) {
   }
 }
 
+// Since PyTorch 2.9 the precision of matrix products is asked for by name, later by enumerations; where it was set so,
+// the older function refuses to answer.
+bool is_tf32(const at::Context& context,
+             std::string (at::Context::*ask)(const std::string&, const std::string&) const) {
+  return (context.*ask)("cuda", "matmul") == "tf32";
+}
+template <class Answer, class Backend, class Operation>
+bool is_tf32(const at::Context& context, Answer (at::Context::*ask)(Backend, Operation) const) {
+  return (context.*ask)(Backend::CUDA, Operation::MATMUL) == Answer::TF32;
+}
+template <class Context>
+bool allows_tf32(const Context& context) {
+  if constexpr (requires { &Context::float32Precision; })
+    return is_tf32(context, &Context::float32Precision);
+  else
+    return context.allowTF32CuBLAS();
+}
+
 ksmm::Precision parse_precision(std::string_view precision, const at::Tensor& x) {
   if (precision == "strict") return ksmm::Precision::strict;
   TORCH_CHECK_VALUE(precision == "default", "unknown precision '", precision, "'; choose one of default, strict");
   // What PyTorch's own products would do on this device, but that the default is no worse than float32.
-  return x.is_cuda() && at::globalContext().allowTF32CuBLAS() ? ksmm::Precision::tf32 : ksmm::Precision::compensated;
+  return x.is_cuda() && allows_tf32(at::globalContext()) ? ksmm::Precision::tf32 : ksmm::Precision::compensated;
 }
 
 ksmm::Problem describe(const at::Tensor& x, const at::Tensor& weight, std::string_view layout_name,

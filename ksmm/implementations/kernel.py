@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
-from torch.nn import functional
 
 from ksmm import build
-from ksmm.gradients import fake_product, weight_gradient
-from ksmm.implementations.base import REGISTRY, Implementation, Packed, register
+from ksmm.gradients import fake_product
+from ksmm.implementations.base import Implementation, Packed, register
 from ksmm.problem import DTYPES, Problem, dtype_name
 from ksmm.reference import pattern_of
 from ksmm.tuning.numbers import remembered_numbers
@@ -41,17 +40,8 @@ class Kernel(Implementation):
         return None
 
     def pack(self, weight: torch.Tensor, layout: str) -> Packed:
-        # The operator takes any strides; the stored order is the one in which the kernel reads. The CPU kernel has
-        # r·d + j contiguous in batch_first and reads rows of k in batch_last, as the CUDA kernels do in both, from
-        # addresses that are multiples of 16 bytes.
-        if layout == "batch_first" and weight.device.type == "cpu":
-            data = weight.permute(0, 2, 1, 3).contiguous().permute(0, 2, 1, 3)  # stored as (a, c, b, d)
-        else:
-            data = weight.permute(0, 3, 1, 2)
-            padding = -data.shape[-1] % (16 // weight.element_size()) if weight.device.type == "cuda" else 0
-            data = functional.pad(data, (0, padding)).contiguous()  # stored as (a, d, b, c)
-            data = data[..., : weight.shape[2]].permute(0, 2, 3, 1)
-        return Packed(pattern_of(weight), layout, data)
+        # The operator takes any strides; the stored order is the one in which the kernel reads (csrc/gradients.cpp).
+        return Packed(pattern_of(weight), layout, torch.ops.ksmm.pack(weight, layout, self.precision))
 
     def matmul(self, packed: Packed, x: torch.Tensor) -> torch.Tensor:
         return self._multiply(packed, x, None)
@@ -100,15 +90,10 @@ class KernelStrict(Kernel):
             return "on a CPU the kernel is strict anyway: choose kernel"
         return super().supports(problem)
 
-    def pack(self, weight: torch.Tensor, layout: str) -> Packed:
-        # The strict kernel copies rows of r to shared memory as they are.
-        data = weight.permute(0, 3, 2, 1).contiguous().permute(0, 3, 2, 1)  # stored as (a, d, c, b)
-        return Packed(pattern_of(weight), layout, data)
-
 
 @functools.cache
 def load() -> tuple[build.Manifest | None, str | None]:
-    """Loads the library and registers its fake kernel and gradients, at the first call of a process.
+    """Loads the library and registers its fake kernel, at the first call of a process.
 
     Returns:
         The library's manifest and None, or None and the reason why there is no library.
@@ -121,7 +106,6 @@ def load() -> tuple[build.Manifest | None, str | None]:
     except OSError as error:
         return None, f"the kernel library could not be loaded: {error}; remove {manifest.library} and build it again"
     torch.library.register_fake("ksmm::ks_matmul", fake_product)
-    torch.library.register_autograd("ksmm::ks_matmul", _gradients, setup_context=_save)
     return manifest, None
 
 
@@ -143,24 +127,3 @@ def _without_cuda(manifest: build.Manifest) -> str | None:
         f"the kernel library is built for the CUDA architectures {', '.join(manifest.cuda_architectures)}, and this "
         f"device is {major}{minor}; run: {build.COMMAND}"
     )
-
-
-def _save(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
-    x, weight, layout, _bias, precision, _configuration = inputs
-    ctx.layout, ctx.name = layout, "kernel_strict" if precision == "strict" else "kernel"
-    ctx.save_for_backward(x, weight)
-
-
-def _gradients(ctx: Any, y_gradient: torch.Tensor) -> tuple:
-    """Of x (the kernel again, with b and c exchanged), weight and bias, in differentiable steps."""
-    x, weight = ctx.saved_tensors
-    of_x = of_weight = of_bias = None
-    if ctx.needs_input_grad[0]:
-        kernel = REGISTRY[ctx.name]
-        of_x = kernel.matmul(kernel.pack(weight.transpose(1, 2), ctx.layout), y_gradient)
-    if ctx.needs_input_grad[1]:
-        of_weight = weight_gradient(x, y_gradient, ctx.layout, tuple(weight.shape))
-    if any(ctx.needs_input_grad[3:]):
-        of_bias = y_gradient.sum(0 if ctx.layout == "batch_first" else 1)
-    # defaults that a call leaves out take no gradient
-    return (of_x, of_weight, None, of_bias, None, None)[: len(ctx.needs_input_grad)]

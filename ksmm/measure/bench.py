@@ -19,8 +19,9 @@ from ksmm.problem import Problem, dtype_name
 
 _REASON_LENGTH = 300
 _TRIAL_FRACTIONS = (64, 8)
-_DOUBTFUL = 8
-"""A trial up to so many times the limit may have met a compilation or a disturbance, so a second one decides."""
+_DOUBTFUL = 32
+"""A trial up to so many times the limit may have met a compilation (lazylinop compiles its kernels at the first
+product) or a disturbance, so a second one decides."""
 
 
 class PoisonedDeviceError(RuntimeError):
@@ -95,7 +96,7 @@ class Bench:
 
     def _attempt(self, implementation: Implementation, part: str) -> tuple[dict[str, Any], bool]:
         try:
-            reason = implementation.supports(self.problem)
+            reason = self._reason_to_skip(implementation)
             if reason is not None:
                 return {"status": "skipped", "reason": reason}, False
             return self._measure(implementation, part), False
@@ -106,6 +107,9 @@ class Bench:
                 return {"status": "out_of_memory", "reason": one_line(error)}, False
             return {"status": "failed", "reason": f"{type(error).__name__}: {one_line(error)}"}, is_poison(error)
 
+    def _reason_to_skip(self, implementation: Implementation) -> str | None:
+        return implementation.supports(self.problem)
+
     def _measure(self, implementation: Implementation, part: str) -> dict[str, Any]:
         inputs = self._operands(implementation.name)
         packed = implementation.pack(inputs.weight, self.problem.layout)
@@ -115,18 +119,20 @@ class Bench:
         estimate = timer.estimate_seconds(run, self.protocol, self.problem.device_type)
         if estimate > self.protocol.max_seconds_per_run:
             raise _too_slow(self.problem.batch_size, estimate, self.protocol)
-        timing = timer.time_product(run, self.protocol, self.problem.device_type, estimate)
+        return {"status": "ok", "relative_error": error, **self._sampled(run, estimate)}
+
+    def _sampled(self, run: Callable[[], object], estimate_s: float) -> dict[str, Any]:
+        """Samples of a product that has passed its check and was warmed up, as fields of Measurement."""
+        timing = timer.time_product(run, self.protocol, self.problem.device_type, estimate_s)
         median = timer.median(timing.samples_s)
         graph_samples, note = self._replay(run, median)
         return {
-            "status": "ok",
             "samples_s": timing.samples_s,
             "runs_per_sample": timing.runs_per_sample,
             "protocol_met": timing.protocol_met,
             "median_s": median,
             "iqr_s": timer.interquartile_range(timing.samples_s),
             "cuda_graph_samples_s": graph_samples,
-            "relative_error": error,
             "device_state": nvidia.device_state() if self.problem.device_type == "cuda" else {},
             "note": note,
         }

@@ -14,6 +14,7 @@ import torch
 
 from ksmm.measure import memory, nvidia, provenance, timer
 from ksmm.measure.files import prepare_folder, write_atomically
+from ksmm.measure.idle import wait_until_idle
 from ksmm.measure.lock import device_lock
 from ksmm.measure.measurement import utc_now
 from ksmm.measure.records import RecordError, dump, load_json
@@ -47,13 +48,14 @@ class Ceilings:
         return None if rate is None else attainable_seconds(problem, self.copy_bytes_per_s, rate)
 
 
-def measure_ceilings(device_type: str, dtypes: Sequence[str], record: Path) -> None:
+def measure_ceilings(device_type: str, dtypes: Sequence[str], record: Path, busy_gpu_max_wait_s: float = 0.0) -> None:
     """Measures the ceilings, the device locked, and writes them as JSON.
 
     Args:
         device_type: "cpu" or "cuda".
         dtypes: names, at least one.
         record: the file to write.
+        busy_gpu_max_wait_s: for how many seconds to wait for a GPU on which another process computes.
 
     Raises:
         ValueError: an unknown dtype.
@@ -63,7 +65,8 @@ def measure_ceilings(device_type: str, dtypes: Sequence[str], record: Path) -> N
     for dtype in dtypes:
         parse_dtype(dtype)
     prepare_folder(record.parent)
-    with device_lock(device_type):
+    with device_lock(device_type) as device:
+        busy = wait_until_idle(device, busy_gpu_max_wait_s)
         started_at = utc_now()
         ceilings = quick_ceilings(device_type, dtypes)
         content = {
@@ -71,6 +74,7 @@ def measure_ceilings(device_type: str, dtypes: Sequence[str], record: Path) -> N
             "copy_bytes_per_s": ceilings.copy_bytes_per_s,
             "operations_per_s": ceilings.operations_per_s,
             "device": provenance.device_facts(device_type),
+            "device_busy": busy,
             "device_after": nvidia.device_state() if device_type == "cuda" else {},
             "started_at": started_at,
             "software": provenance.software_facts(),
@@ -101,22 +105,34 @@ def quick_ceilings(device_type: str, dtypes: Sequence[str], seconds: float = 1.0
 
 def copy_bandwidth(device_type: str, seconds: float) -> float:
     """Bytes read and written per second of copying a tensor several times as large as the last-level cache."""
-    wanted = 2**32 if device_type == "cuda" else max(2**28, 4 * _last_level_cache_bytes())
-    size = min(wanted, memory.available_bytes(device_type) // 8)
-    source = torch.ones(max(size, 2**20), dtype=torch.uint8, device=device_type)
-    target = torch.empty_like(source)
+    source, target = copy_operands(device_type)
     bandwidth = 2 * source.numel() / _best(lambda: target.copy_(source), device_type, seconds)
     return float(f"{bandwidth:.6g}")
 
 
-def matrix_product_rate(device_type: str, dtype: torch.dtype, seconds: float) -> float:
-    """Operations (2·n³) per second of an n × n matrix product: the best over n, doubled while it stays quick.
+def copy_operands(device_type: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Source and target of a copy, bytes, several times as large as the last-level cache."""
+    wanted = 2**32 if device_type == "cuda" else max(2**28, 4 * _last_level_cache_bytes())
+    size = min(wanted, memory.available_bytes(device_type) // 8)
+    source = torch.ones(max(size, 2**20), dtype=torch.uint8, device=device_type)
+    return source, torch.empty_like(source)
 
-    Normally distributed entries: a GPU draws less power, and so clocks higher, on zeros.
+
+def product_operands(device_type: str, dtype: torch.dtype, size: int | None = None) -> tuple[torch.Tensor, ...]:
+    """Two square matrices, by default of the largest size that is tried, with normally distributed entries.
+
+    A GPU draws less power, and so clocks higher, on zeros.
     """
+    size = size or _LARGEST_SIZE[device_type]
+    left, right = (torch.randn(size, size, device=device_type).to(dtype) for _ in range(2))
+    return left, right
+
+
+def matrix_product_rate(device_type: str, dtype: torch.dtype, seconds: float) -> float:
+    """Operations (2·n³) per second of an n × n matrix product: the best over n, doubled while it stays quick."""
     rate, size = 0.0, _SMALLEST_SIZE
     while size <= _LARGEST_SIZE[device_type]:
-        left, right = (torch.randn(size, size, device=device_type).to(dtype) for _ in range(2))
+        left, right = product_operands(device_type, dtype, size)
         first = timer.seconds_of(lambda left=left, right=right: left @ right, device_type)
         best = _best(lambda left=left, right=right: left @ right, device_type, seconds / 4)
         rate = max(rate, 2 * size**3 / best)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import os
 import tempfile
 from pathlib import Path
@@ -29,7 +31,9 @@ def prepare_folder(folder: Path) -> None:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Writes a text file (UTF-8) whole or not at all: temporary file in the same folder, fsync, rename.
+    """Writes a text file (UTF-8) whole or not at all: temporary file in the same folder, fsync, rename, fsync.
+
+    Once it returns, the file survives a power loss under its own name.
 
     Raises:
         OSError: the file cannot be written; an older one of that name is then unchanged.
@@ -46,6 +50,26 @@ def write_atomically(path: Path, text: str) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+    _keep_names(path.parent)
+
+
+def remove_unfinished(path: Path) -> None:
+    """Removes what processes that were killed in the middle of writing this file left beside it.
+
+    To be called by the only process that writes the file.
+    """
+    for unfinished in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        unfinished.unlink(missing_ok=True)
+
+
+def _keep_names(folder: Path) -> None:
+    """Has the names in a folder, a fresh rename among them, written to the disk; some file systems cannot."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with contextlib.suppress(OSError):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _umask() -> int:

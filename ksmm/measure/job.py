@@ -1,4 +1,4 @@
-"""A timing job: some patterns × dtypes × layouts × implementations, measured one after the other, into one record."""
+"""A job: some patterns × dtypes × layouts × implementations, measured one after the other, into one record."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-import torch
-
 from ksmm.measure import nvidia, provenance
 from ksmm.measure.bench import Bench, PoisonedDeviceError
 from ksmm.measure.check import Reference, tolerance
-from ksmm.measure.files import prepare_folder
+from ksmm.measure.files import prepare_folder, remove_unfinished
+from ksmm.measure.identity import identity_of
+from ksmm.measure.idle import wait_until_idle
 from ksmm.measure.journal import Journal
-from ksmm.measure.lock import device_lock
+from ksmm.measure.lock import device_lock, environment_at_start
 from ksmm.measure.measurement import Measurement, utc_now
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.records import write_record
+from ksmm.measure.study import Study
 from ksmm.measure.tasks import Task, list_tasks
 from ksmm.patterns import Pattern
 from ksmm.problem import dtype_name
@@ -45,7 +46,10 @@ def run_job(
     protocol: Protocol,
     record: Path,
     journal: Path,
+    keep_journal: bool = False,
+    busy_gpu_max_wait_s: float = 0.0,
     restart: Callable[[], NoReturn] | None = None,
+    study: Study | None = None,
 ) -> None:
     """Measures all of it and writes the record; what goes wrong on the way is a status in it.
 
@@ -63,9 +67,15 @@ def run_job(
         protocol: see Protocol.
         record: the file to write.
         journal: a folder, which several jobs may share.
+        keep_journal: whether what is in the record stays in the journal, too. A pipeline may discard the record of a
+            job that ended well: because it was killed before it took notice, because another job of the same group
+            failed, because the clock went back. What aggregates the records then clears the journal.
+        busy_gpu_max_wait_s: for how many seconds to wait for a GPU on which another process computes. After that it is
+            measured all the same, and the record says so.
         restart: what ends this process and starts a new one that calls run_job with the same arguments; a script gives
             `reexecute`. With it the job goes on after a CUDA error that poisons the process, and after a measurement
             that never ends (a compiler that runs for ever, a deadlock).
+        study: what is measured; by default the time, with the protocol.
 
     Raises:
         ValueError: an unknown name, an empty list, or a batch size below 1.
@@ -74,28 +84,34 @@ def run_job(
         PoisonedDeviceError: a CUDA error that this process cannot recover from, and no restart was given. The
             measurement is journalled as failed; a new process measures the rest.
     """
+    study = study or Study(protocol)
     tasks = list_tasks(patterns, device_type, batch_size, dtypes, layouts, implementations)
+    tasks = [task for task in tasks if task.part in study.parts]
     for folder in (record.parent, journal):
         prepare_folder(folder)
-    with ended_politely(), device_lock(device_type):
+    with ended_politely(), device_lock(device_type) as device:
         start = time.monotonic()
-        content = opening(record.stem, device_type, protocol)
+        content = opening(record.stem, device_type, study.protocol_values())
         kernel_hash = content["provenance"]["kernel_hash"]
-        identities = [_identity(task, protocol, kernel_hash, content["device"]) for task in tasks]
-        measurements = list(_measure_all(tasks, identities, protocol, Journal(journal), restart))
+        identities = [identity_of(task, study.protocol_values(), kernel_hash, content["device"]) for task in tasks]
+        content["provenance"]["device_busy"] = wait_until_idle(device, busy_gpu_max_wait_s)
+        study.prepare(device_type, tasks)
+        measurements = list(_measure_all(tasks, identities, study, Journal(journal), restart))
         content["provenance"]["device_after"] = device_state(device_type)
         content["provenance"]["duration_s"] = round(time.monotonic() - start, 3)
     content["measurements"] = [measurement.to_dict() for measurement in measurements]
+    remove_unfinished(record)
     write_record(record, content)
-    Journal(journal).remove(identities)
+    if not keep_journal:
+        Journal(journal).remove(identities)
 
 
-def opening(job: str, device_type: str, protocol: Protocol) -> dict[str, Any]:
+def opening(job: str, device_type: str, protocol: dict[str, Any]) -> dict[str, Any]:
     """What a record holds before the first measurement."""
     return {
         "job": job,
         "device": provenance.device_facts(device_type),
-        "protocol": protocol.to_dict(),
+        "protocol": protocol,
         "provenance": {
             "started_at": utc_now(),
             "software": provenance.software_facts(),
@@ -122,7 +138,7 @@ def ended_politely() -> Iterator[None]:
 def _measure_all(
     tasks: list[Task],
     identities: list[dict[str, Any]],
-    protocol: Protocol,
+    study: Study,
     journal: Journal,
     restart: Callable[[], NoReturn] | None,
 ) -> Iterator[Measurement]:
@@ -140,9 +156,9 @@ def _measure_all(
             shared, reference = (problem.pattern, problem.dtype), Reference(problem)
         if bench is None or bench.problem != problem:
             bench = None  # the operands before must be gone when the next are made
-            bench = Bench(problem, protocol, reference)
+            bench = study.bench(problem, reference)
         try:
-            with _deadline(deadline_seconds(protocol), task, identity, journal, restart):
+            with _deadline(deadline_seconds(study.protocol) + study.extra_seconds, task, identity, journal, restart):
                 measurement = _measure(bench, task, identity, journal)
         except PoisonedDeviceError as error:
             if restart is None:
@@ -162,13 +178,13 @@ def _measure(bench: Bench, task: Task, identity: dict[str, Any], journal: Journa
         return measurement
     try:
         measurement = bench.measure(task.implementation, task.part)
+        journal.add(identity, measurement)
     except PoisonedDeviceError as error:
         journal.add(identity, error.measurement)
         raise
-    except BaseException:
+    except BaseException:  # interrupted, or the disk is full: no fault of the measurement, so it is tried again
         journal.end(identity)
         raise
-    journal.add(identity, measurement)
     return measurement
 
 
@@ -187,6 +203,8 @@ def _deadline(
     """
 
     def give_up() -> None:
+        if journal.find(identity) is not None:
+            return  # it was over at the last moment
         logger.warning("%s: not over within %g s", task, seconds)
         journal.add(identity, _unmeasured(task, "too_slow", f"not over within {seconds:g} s, compilation included"))
         restart()
@@ -218,24 +236,6 @@ def _unmeasured(task: Task, status: str, reason: str) -> Measurement:
     )
 
 
-def _identity(task: Task, protocol: Protocol, kernel_hash: str, device: dict[str, Any]) -> dict[str, Any]:
-    problem = task.problem
-    return {
-        "pattern": list(problem.pattern),
-        "batch_size": problem.batch_size,
-        "dtype": dtype_name(problem.dtype),
-        "layout": problem.layout,
-        "implementation": task.implementation.name,
-        "part": task.part,
-        "protocol": protocol.to_dict(),
-        "kernel_hash": kernel_hash,
-        "torch": str(torch.__version__),
-        "device": device["slug"],
-        "device_name": device["name"],
-        "threads": device["threads"],
-    }
-
-
 def device_state(device_type: str) -> dict[str, float]:
     """Clocks, power and temperature of the GPU that is measured on; nothing for a CPU."""
     return nvidia.device_state() if device_type == "cuda" else {}
@@ -246,7 +246,10 @@ def summary(measurement: Measurement) -> str:
     if measurement.status != "ok":
         return f"{measurement.status} ({measurement.reason})"
     share = measurement.iqr_s / measurement.median_s
-    return f"{measurement.median_s * 1e3:.4g} ms, IQR {share:.1%}, relative error {measurement.relative_error:.1e}"
+    energy = measurement.energy
+    joules = f"{energy['energy_j']:.4g} J at {energy['power_w']:.4g} W, " if energy is not None else ""
+    spoken = f"{measurement.median_s * 1e3:.4g} ms, IQR {share:.1%}"
+    return f"{joules}{spoken}, relative error {measurement.relative_error:.1e}"
 
 
 def reexecute() -> NoReturn:
@@ -254,4 +257,4 @@ def reexecute() -> NoReturn:
     logger.warning("starting again in a new process")
     for handler in logging.getLogger().handlers:
         handler.flush()
-    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment_at_start())

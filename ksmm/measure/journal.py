@@ -68,9 +68,11 @@ class Journal:
         self._begun_path(identity).unlink(missing_ok=True)
 
     def remove(self, identities: list[dict[str, Any]]) -> None:
-        """Forgets measurements that are in a record by now."""
-        for identity in identities:
-            self._path(identity).unlink(missing_ok=True)
+        """Forgets measurements, and what processes that were killed left of writing them."""
+        names = {self._path(identity).stem for identity in identities}
+        for path in self.folder.glob("*"):  # listed once: there may be tens of thousands of both
+            if path.name.lstrip(".").split(".")[0] in names:
+                path.unlink(missing_ok=True)
 
     def _path(self, identity: dict[str, Any]) -> Path:
         canonical = json.dumps(identity, sort_keys=True, separators=(",", ":"))

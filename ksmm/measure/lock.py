@@ -1,39 +1,31 @@
-"""One timing job at a time on a device: a lock per GPU, and one for the CPU, on the whole machine.
+"""One timing job at a time on a device: a lock per GPU, by its UUID, and one for the CPU, on the whole machine.
 
-The lock is a `flock` on a file in a directory that all users share. The operating system frees it when its holder ends,
-however it ends. Under Slurm, which gives each job GPUs of its own, GPUs are not locked.
+lock_files says how a lock is held. Under Slurm, which gives each job GPUs of its own, GPUs are not locked.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import logging
 import os
-import stat
-import tempfile
-import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import torch
 
 from ksmm.measure import nvidia
+from ksmm.measure.lock_files import hold_any
 
-logger = logging.getLogger(__name__)
-
-DIRECTORY_VARIABLE = "KSMM_LOCK_DIRECTORY"
-_POLL_S = 0.5
-_REMIND_S = 60.0
+GIVEN_BY_SLURM = "given by Slurm"
+_VISIBLE_AT_START = os.environ.get("CUDA_VISIBLE_DEVICES")
 
 
 class DeviceAbsentError(RuntimeError):
     """A device was asked for that is not there, or that this process is not allowed to see."""
 
 
-def lock_directory() -> Path:
-    """Where the lock files are: $KSMM_LOCK_DIRECTORY, else ksmm-locks in the machine's temporary directory."""
-    return Path(os.environ.get(DIRECTORY_VARIABLE) or Path(tempfile.gettempdir()) / "ksmm-locks")
+def environment_at_start() -> dict[str, str]:
+    """The environment of this process, with all the GPUs visible again of which device_lock chose one."""
+    environment = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
+    return environment if _VISIBLE_AT_START is None else environment | {"CUDA_VISIBLE_DEVICES": _VISIBLE_AT_START}
 
 
 @contextlib.contextmanager
@@ -44,7 +36,7 @@ def device_lock(device_type: str) -> Iterator[str]:
     where CUDA is initialised already, it waits for the GPU in use.
 
     Yields:
-        The lock's name: "cpu", or the GPU's, such as "GPU-…".
+        The lock's name: "cpu", the GPU's, such as "GPU-…", or GIVEN_BY_SLURM.
 
     Raises:
         DeviceAbsentError: CUDA was asked for, and there is no GPU to be seen, or PyTorch cannot use it.
@@ -56,7 +48,7 @@ def device_lock(device_type: str) -> Iterator[str]:
         return
     if given_by_slurm():
         _require_cuda()
-        yield "given by Slurm"
+        yield GIVEN_BY_SLURM
         return
     with hold_any(_candidates()) as name:
         if not torch.cuda.is_initialized():
@@ -95,7 +87,8 @@ def visible_gpus(names: Sequence[str], variable: str | None) -> list[str]:
     """The GPUs that a value of CUDA_VISIBLE_DEVICES leaves visible.
 
     Args:
-        names: of all GPUs, in nvidia-smi's order, as nvidia.gpu_names() gives them.
+        names: of all GPUs, in nvidia-smi's order, as nvidia.gpu_names() gives them; an index means that order, as CUDA
+            does with CUDA_DEVICE_ORDER=PCI_BUS_ID, and without it where all GPUs are of one kind.
         variable: the value, None where it is not set: indices, UUIDs (or the beginnings of some), MIG names. As CUDA
             does, it ends at the first entry that names no GPU.
     """
@@ -138,78 +131,3 @@ def _require_gpu(name: str) -> None:
             f"locked {name}, but PyTorch computes on GPU-{used}: CUDA was used before the lock was taken; "
             "take the lock first, or set CUDA_VISIBLE_DEVICES before Python starts"
         )
-
-
-@contextlib.contextmanager
-def hold_any(names: Sequence[str]) -> Iterator[str]:
-    """Holds the lock of one of several names, the first that is free; waits as long as none is."""
-    directory = _prepared(lock_directory())
-    reminded = 0.0
-    while True:
-        for name in names:
-            descriptor = _open(directory / f"{name.replace('/', '_')}.lock")
-            if _taken(descriptor):
-                try:
-                    _sign(descriptor)
-                    yield name
-                finally:
-                    os.close(descriptor)
-                return
-            os.close(descriptor)
-        if not reminded or time.monotonic() - reminded > _REMIND_S:
-            reminded = time.monotonic()
-            logger.info("waiting for %s", ", ".join(f"{name} (held by {_holder(directory, name)})" for name in names))
-        time.sleep(_POLL_S)
-
-
-def _prepared(directory: Path) -> Path:
-    try:
-        directory.mkdir(parents=True)
-        directory.chmod(0o1777)  # every user may add a lock; mkdir's mode would be cut by the umask
-    except FileExistsError:
-        pass
-    if not stat.S_ISDIR(directory.lstat().st_mode):
-        raise NotADirectoryError(
-            f"{directory} should hold the locks of devices, but is no directory; remove it, or set {DIRECTORY_VARIABLE}"
-        )
-    return directory
-
-
-def _open(path: Path) -> int:
-    """Opens a lock file, never through a link that somebody else put there.
-
-    An existing file is opened without O_CREAT: in a sticky directory Linux refuses O_CREAT on another user's file.
-    """
-    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
-    while True:
-        try:
-            return os.open(path, flags)
-        except FileNotFoundError:
-            pass
-        try:
-            descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
-        except FileExistsError:
-            continue
-        os.fchmod(descriptor, 0o666)
-        return descriptor
-
-
-def _taken(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _sign(descriptor: int) -> None:
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-
-
-def _holder(directory: Path, name: str) -> str:
-    try:
-        pid = (directory / f"{name.replace('/', '_')}.lock").read_text().strip()
-    except OSError:
-        pid = ""
-    return f"process {pid}" if pid else "another process"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import re
 from dataclasses import dataclass
+from typing import Any
 
 STATUSES = ("ok", "skipped", "out_of_memory", "too_slow", "wrong", "failed")
 PARTS = ("whole", "multiplication")
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f]+")
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Measurement:
         started_at, duration_s: ISO 8601 in UTC, and seconds that the whole measurement took.
         device_state: clocks, power and temperature just after timing, as far as NVML says.
         note: anything else worth knowing.
+        energy: what energy_values returns, where the energy was measured; the times are then of the same windows.
     """
 
     pattern: tuple[int, int, int, int]
@@ -51,16 +55,23 @@ class Measurement:
     duration_s: float = 0.0
     device_state: dict[str, float] = dataclasses.field(default_factory=dict)
     note: str = ""
+    energy: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, object]:
-        """The fields by name, numbers rounded to six significant digits (a clock tells no more)."""
+        """The fields by name, numbers rounded to six significant digits (a clock tells no more), texts on one line.
+
+        The energy is left out where none was measured.
+        """
         values = dataclasses.asdict(self)
+        for name in ("reason", "note"):
+            values[name] = _CONTROL_CHARACTERS.sub(" ", values[name])
         values["pattern"] = list(self.pattern)
         for name in ("samples_s", "cuda_graph_samples_s"):
             values[name] = [_rounded(sample) for sample in values[name]]
         for name in ("median_s", "iqr_s", "relative_error", "tolerance", "duration_s"):
             values[name] = None if values[name] is None else _rounded(values[name])
-        return values
+        energy = values.pop("energy")
+        return values if energy is None else values | {"energy": rounded(energy)}
 
     @classmethod
     def from_dict(cls, values: dict[str, object]) -> Measurement:
@@ -71,6 +82,17 @@ class Measurement:
         """
         lists = ("pattern", "samples_s", "cuda_graph_samples_s")
         return cls(**{name: tuple(value) if name in lists else value for name, value in values.items()})
+
+
+def rounded(values: dict[str, Any]) -> dict[str, Any]:
+    """The same with every number, and every list of numbers, rounded to six significant digits."""
+    return {name: _any_rounded(value) for name, value in values.items()}
+
+
+def _any_rounded(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_rounded(entry) for entry in value]
+    return _rounded(value) if isinstance(value, float) else value
 
 
 def _rounded(value: float) -> float:

@@ -84,6 +84,21 @@ def device_state(gpu: str | None = None) -> dict[str, float]:
     return {name: answer for name, answer in answers.items() if answer is not None}
 
 
+def utilisation_percent(gpu: str) -> float | None:
+    """How much of the last sampling period (up to 1 s) anything computed on a GPU for; None where it is not known."""
+    rates = _ask("nvmlDeviceGetUtilizationRates", _handle(gpu))
+    return None if rates is None else float(rates.gpu)
+
+
+def other_processes(gpu: str) -> int | None:
+    """How many processes besides this one hold a compute context on a GPU; None where it is not known.
+
+    In a container NVML may see none of those outside.
+    """
+    processes = _ask("nvmlDeviceGetComputeRunningProcesses", _handle(gpu))
+    return None if processes is None else sum(process.pid != os.getpid() for process in processes)
+
+
 def _scaled(milliwatts: int | None) -> float | None:
     return None if milliwatts is None else milliwatts / 1000
 

@@ -20,7 +20,7 @@ from ksmm.measure.lock import DeviceAbsentError, visible_gpus
 from ksmm.version import __version__
 
 COMMIT_VARIABLE = "KSMM_COMMIT"
-_LIBRARIES = ("einops", "numpy", "nvidia-ml-py", "triton")
+_LIBRARIES = ("einops", "numpy", "nvidia-ml-py", "pyJoules", "triton")
 
 
 def device_name(device_type: str) -> str:
@@ -56,6 +56,21 @@ def device_slug(device_type: str) -> str:
     if device_type == "cpu":
         return f"cpu-{platform.machine().lower()}"
     return re.sub(r"[^a-z0-9]+", "-", device_name(device_type).lower()).strip("-")
+
+
+def check_device(device_type: str, slug: str | None) -> None:
+    """Checks that the device is the one that its results will be filed under; None stands for any.
+
+    Raises:
+        DeviceAbsentError: it is another, or there is none.
+        ValueError: see device_name.
+    """
+    found = device_slug(device_type)
+    if slug is not None and found != slug:
+        raise DeviceAbsentError(
+            f"this run measures on {slug}, but the device of this job is {found}; ask the cluster for the right kind, "
+            f"or run on this one with the config key device=cuda:{found}"
+        )
 
 
 def kernel_hash() -> str:

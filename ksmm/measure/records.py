@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -56,7 +56,7 @@ def checksum(content: dict[str, Any]) -> str:
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """Reads and validates a record: JSON, schema (draft 2020-12), checksum, and that its numbers agree.
+    """Reads and validates a record: JSON, schema (draft 2020-12), checksum, name, and that its numbers agree.
 
     Raises:
         RecordError: it cannot be used.
@@ -71,6 +71,8 @@ def read_record(path: Path) -> dict[str, Any]:
         raise _error(path, fault)
     if checksum(content) != content["checksum"]:
         raise _error(path, "was changed after it was written: key checksum does not fit the content")
+    if content["job"] != path.stem:
+        raise _error(path, f"is the record of job {content['job']}, under another job's name")
     for number, values in enumerate(content["measurements"]):
         fault = _disagreement(Measurement.from_dict(values))
         if fault:
@@ -116,12 +118,34 @@ def _disagreement(measurement: Measurement) -> str | None:
     """What a schema cannot say: a measurement that passed must have an error below its tolerance, and a sane median."""
     if measurement.status != "ok":
         return None
-    if measurement.relative_error > measurement.tolerance:
+    if measurement.relative_error is not None and measurement.relative_error > measurement.tolerance:
         return f"status is ok, relative_error {measurement.relative_error} exceeds tolerance {measurement.tolerance}"
-    low, high = min(measurement.samples_s), max(measurement.samples_s)
-    if not low * (1 - 1e-5) <= measurement.median_s <= high * (1 + 1e-5):
-        return f"median_s {measurement.median_s} lies outside of samples_s"
-    return None if math.isfinite(measurement.iqr_s) else "iqr_s is not finite"
+    energy = measurement.energy
+    if measurement.median_s is None and energy is None:
+        return "status is ok, but there is neither a time nor an energy"
+    return _outside("median_s", measurement.median_s, measurement.samples_s) or (
+        None if energy is None else _energy_disagreement(measurement, energy)
+    )
+
+
+def _energy_disagreement(measurement: Measurement, energy: dict[str, Any]) -> str | None:
+    """Energy and time are of the same windows, so there are as many of both, and energy = mean power × time."""
+    samples_j, samples_s, runs = energy["samples_j"], measurement.samples_s, energy["runs"]
+    if samples_s and not len(samples_j) == len(samples_s) == len(runs):
+        return f"energy has {len(samples_j)} samples_j and {len(runs)} runs for {len(samples_s)} samples_s"
+    if samples_s and energy["power_w"] is not None:
+        joules = sum(sample * number for sample, number in zip(samples_j, runs, strict=True))
+        expected = energy["power_w"] * sum(sample * number for sample, number in zip(samples_s, runs, strict=True))
+        if abs(joules - expected) > 1e-4 * joules:
+            return f"energy is {joules:.6g} J in all, but power_w × time is {expected:.6g} J"
+    return _outside("energy_j", energy["energy_j"], samples_j)
+
+
+def _outside(name: str, median: float | None, samples: Sequence[float]) -> str | None:
+    """What is wrong with a median that none of its samples can give; nothing where there are no samples."""
+    if median is None or not samples or min(samples) * (1 - 1e-5) <= median <= max(samples) * (1 + 1e-5):
+        return None
+    return f"{name} {median} lies outside of its samples"
 
 
 def _refuse_constant(name: str) -> NoReturn:

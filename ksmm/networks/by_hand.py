@@ -14,9 +14,10 @@ from ksmm.networks.entry import FULLY_CONNECTED, Entry
 from ksmm.networks.measure import measure
 from ksmm.networks.sizes import VITS
 from ksmm.networks.subjects import SUBMODULES
-from ksmm.networks.table import frame, rows_of
+from ksmm.networks.table import NETWORKS, rows_of
 from ksmm.patterns import Chain
 from ksmm.replace import Rule
+from ksmm.table_file import frame_of
 
 if TYPE_CHECKING:
     import pandas
@@ -59,7 +60,7 @@ def measure_vit(
     rule, name = rule_of(chains), chains if isinstance(chains, str) else "own"
     tokens = VITS[architecture].tokens
     with device_lock(device_type):
-        content = opening("by_hand", device_type, protocol)
+        content = opening("by_hand", device_type, protocol.to_dict())
         content["provenance"]["software"]["versions"] |= provenance.versions("transformers")
         content["measurements"] = [
             measure(
@@ -72,7 +73,7 @@ def measure_vit(
             for kind in (("", FULLY_CONNECTED), *((name, implementation) for implementation in implementations))
             for part in parts
         ]
-    return frame(rows_of(content))
+    return frame_of(rows_of(content), NETWORKS)
 
 
 def rule_of(chains: Chains) -> Rule:

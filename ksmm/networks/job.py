@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-import torch
-
 from ksmm.measure import provenance
-from ksmm.measure.files import prepare_folder
+from ksmm.measure.files import prepare_folder, remove_unfinished
+from ksmm.measure.idle import wait_until_idle
 from ksmm.measure.job import deadline_seconds, device_state, ended_politely, opening
 from ksmm.measure.journal import Journal
 from ksmm.measure.lock import device_lock
@@ -38,6 +37,8 @@ def run_job(
     protocol: Protocol,
     record: Path,
     journal: Path,
+    keep_journal: bool = False,
+    busy_gpu_max_wait_s: float = 0.0,
     restart: Callable[[], NoReturn] | None = None,
 ) -> None:
     """Measures all of it and writes the record; what goes wrong on the way is a status in it.
@@ -51,6 +52,8 @@ def run_job(
         protocol: see Protocol; a product in it is a forward pass here.
         record: the file to write.
         journal: a folder, which several jobs may share.
+        keep_journal: whether what is in the record stays in the journal, too; why, says ksmm.measure.job.run_job.
+        busy_gpu_max_wait_s: for how many seconds to wait for a GPU on which another process computes.
         restart: what ends this process and starts a new one with the same arguments (ksmm.measure.job.reexecute), for a
             CUDA error that poisons the process and for a compiler that never ends.
 
@@ -65,11 +68,12 @@ def run_job(
     for folder in (record.parent, journal):
         prepare_folder(folder)
     kept = Journal(journal, NetworkMeasurement)
-    with ended_politely(), device_lock(device_type):
+    with ended_politely(), device_lock(device_type) as device:
         start = time.monotonic()
-        content = opening(record.stem, device_type, protocol)
+        content = opening(record.stem, device_type, protocol.to_dict())
         content["provenance"]["software"]["versions"] |= provenance.versions("transformers", "timm")
         identities = [_identity(entry, content) for entry in entries]
+        content["provenance"]["device_busy"] = wait_until_idle(device, busy_gpu_max_wait_s)
         measurements = [
             _found_or_measured(entry, identity, protocol, device_type, kept, restart, f"[{number}/{len(entries)}]")
             for number, (entry, identity) in enumerate(zip(entries, identities, strict=True), start=1)
@@ -77,22 +81,30 @@ def run_job(
         content["provenance"]["device_after"] = device_state(device_type)
         content["provenance"]["duration_s"] = round(time.monotonic() - start, 3)
     content["measurements"] = [measurement.to_dict() for measurement in measurements]
+    remove_unfinished(record)
     write_record(record, content)
-    kept.remove(identities)
+    if not keep_journal:
+        kept.remove(identities)
+
+
+def identities_in(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the journal knows a record's measurements by, in its order."""
+    return [_identity(NetworkMeasurement.from_dict(values).entry, record) for values in record["measurements"]]
 
 
 def _identity(entry: Entry, content: dict[str, Any]) -> dict[str, Any]:
-    """All that decides whether a measurement of an entry is the one that is wanted."""
+    """All that decides whether a measurement of an entry is the one that is wanted; `content` is that of its record."""
+    versions = content["provenance"]["software"]["versions"]
     return {
         **entry.to_dict(),
         "study": "networks",
         "protocol": content["protocol"],
         "kernel_hash": content["provenance"]["kernel_hash"],
-        "torch": str(torch.__version__),
-        "transformers": content["provenance"]["software"]["versions"].get("transformers"),
+        "torch": versions["torch"],
+        "transformers": versions.get("transformers"),
         "device": content["device"]["slug"],
         "device_name": content["device"]["name"],
-        "threads": content["device"]["threads"],
+        "threads": content["device"].get("threads"),
     }
 
 

@@ -11,8 +11,12 @@ from ksmm.networks.measurement import NetworkMeasurement
 SCHEMA_PATH = Path(__file__).with_name("record.schema.json")
 
 
-def read_record(path: Path) -> dict[str, Any]:
+def read_record(path: Path, device: str | None = None) -> dict[str, Any]:
     """Reads and validates a record: JSON, schema (draft 2020-12), checksum, and that its numbers agree.
+
+    Args:
+        path: of the record.
+        device: the slug of the device that it must be of; None allows any.
 
     Raises:
         RecordError: it cannot be used.
@@ -22,6 +26,9 @@ def read_record(path: Path) -> dict[str, Any]:
     fault = _fault(content)
     if fault is not None:
         raise RecordError(f"record {path} {fault}; remove it and run its job again")
+    slug = content["device"]["slug"]
+    if device is not None and slug != device:
+        raise RecordError(f"record {path} is of device {slug}, among those of {device}; put it among its own")
     return content
 
 

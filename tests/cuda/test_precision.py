@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -72,11 +73,21 @@ def test_default_is_as_exact_as_strict(operator, layout: str, entries: tuple[int
     assert max(found.values()) <= strict, f"strict {strict}, {found}"
 
 
+@pytest.fixture(params=("allow_tf32", "fp32_precision"))
+def tf32_allowed(request) -> Iterator[None]:
+    """By each of PyTorch's two switches; the second, since 2.9, makes questions for the first an error."""
+    matmul = torch.backends.cuda.matmul
+    if not hasattr(matmul, request.param):
+        pytest.skip(f"PyTorch {torch.__version__} has no {request.param}")
+    setattr(matmul, request.param, True if request.param == "allow_tf32" else "tf32")
+    yield
+    setattr(matmul, request.param, False if request.param == "allow_tf32" else "ieee")
+
+
 @every_pattern
 @every_layout
-def test_tf32_where_the_user_allows_it(operator, layout: str, entries: tuple[int, ...]) -> None:
+def test_tf32_where_the_user_allows_it(operator, layout: str, entries: tuple[int, ...], tf32_allowed) -> None:
     x, weight = inputs(Problem(Pattern(*entries), 512, torch.float32, layout, "cuda"))
-    torch.backends.cuda.matmul.allow_tf32 = True
     for name, y in by_matrix_units(operator, x, weight, layout).items():
         reference = reference_matmul(weight, x, layout)
         relative = (torch.linalg.vector_norm(y - reference) / torch.linalg.vector_norm(reference)).item()

@@ -7,8 +7,9 @@ import pandas as pd
 from ksmm.networks.accuracy import CLASSES
 from ksmm.networks.entry import FULLY_CONNECTED
 from ksmm.networks.subjects import SUBJECTS, entries
-from ksmm.networks.table import frame
+from ksmm.networks.table import NETWORKS
 from ksmm.problem import dtype_name
+from ksmm.table_file import frame_of
 
 SECONDS = {"strict": 20e-3, "tf32": 8e-3, "float16": 4e-3}
 OVER_DENSE = {FULLY_CONNECTED: 1.0, "kernel": 0.5, "bmm": 0.9}
@@ -25,7 +26,7 @@ def synthetic_networks(size: str = "paper", failing: tuple[str, ...] = ()) -> pd
     chosen = [
         entry for subject in SUBJECTS for entry in entries(subject, size, list(SECONDS), ["kernel", "bmm"], modes)
     ]
-    return frame([_row(entry, failing) for entry in dict.fromkeys(chosen)])
+    return frame_of([_row(entry, failing) for entry in dict.fromkeys(chosen)], NETWORKS)
 
 
 def _row(entry, failing: tuple[str, ...]) -> dict:

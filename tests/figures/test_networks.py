@@ -10,7 +10,7 @@ import pytest
 
 from ksmm.measure.protocol import Protocol
 from ksmm.networks.by_hand import measure_vit, rule_of
-from ksmm.networks.table import write_table
+from ksmm.networks.table import write_networks_table
 from tests.figures.conftest import FIGURES
 from tests.figures.synthetic_networks import synthetic_networks
 
@@ -105,7 +105,7 @@ def test_tiny_networks_are_drawn(name, tmp_path):
 
 
 def test_by_hand(networks, tmp_path):
-    write_table(networks, tmp_path / "networks.csv")
+    write_networks_table(networks, tmp_path / "networks.csv")
     for script, expected in (("table07_vit_linear.py", 0), ("table03_speedups.py", 1)):
         command = [sys.executable, FIGURES / script, "--table", tmp_path / "networks.csv", "--output", tmp_path]
         done = subprocess.run(

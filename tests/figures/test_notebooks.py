@@ -5,7 +5,7 @@ import pandas as pd
 import papermill
 import pytest
 
-from ksmm.networks.table import write_table as write_networks
+from ksmm.networks.table import write_networks_table
 from ksmm.table import write_table
 from tests.figures.conftest import FIGURES
 from tests.figures.synthetic_networks import synthetic_networks
@@ -22,7 +22,7 @@ PARAMETERS = {name: {"table", "device", "dtype", "layout", "output"} for name in
 
 def execute(name, table, tmp_path, **parameters):
     """The notebook's markdown and the number of its pictures."""
-    source, write = ("networks", write_networks) if name == "vit_submodules" else ("time", write_table)
+    source, write = ("networks", write_networks_table) if name == "vit_submodules" else ("time", write_table)
     write(table, tmp_path / f"{source}.csv")
     parameters = {"table": str(tmp_path / f"{source}.csv"), "output": str(tmp_path / "out"), **parameters}
     done = papermill.execute_notebook(

@@ -4,16 +4,20 @@ import json
 import plan
 import pytest
 
-from ksmm.networks import table as networks_table
+from ksmm.energy_table import write_energy_table
+from ksmm.networks.table import write_networks_table
 from ksmm.table import write_table
+from tests.figures.synthetic_energy import synthetic_energy_table
 from tests.figures.synthetic_networks import synthetic_networks
 
 
 @pytest.fixture
 def planned(small_table, tmp_path, monkeypatch):
     write_table(small_table, tmp_path / "time.csv")
+    write_energy_table(synthetic_energy_table(4), tmp_path / "energy.csv")
     output = tmp_path / "results" / "figures.json"
-    monkeypatch.setattr("sys.argv", ["plan.py", "--table", str(tmp_path / "time.csv"), "--output", str(output)])
+    tables = ["--table", str(tmp_path / "time.csv"), "--energy", str(tmp_path / "energy.csv")]
+    monkeypatch.setattr("sys.argv", ["plan.py", *tables, "--output", str(output)])
     plan.main()
     return output
 
@@ -22,8 +26,9 @@ def test_says_of_every_script_what_it_is(planned):
     entries = json.loads(planned.read_text(encoding="utf-8"))
     assert set(entries) == set(plan.scripts())
     for name, entry in entries.items():
-        assert set(entry) == {"kind", "title", "caption", "source", "missing"}
+        assert set(entry) == {"kind", "study", "title", "caption", "missing"}
         assert entry["kind"] == ("figure" if name.startswith("fig") else "table")
+        assert entry["study"] == ("energy" if "energy" in name or name.startswith("fig24") else "time")
         assert bool(entry["caption"]) == (entry["missing"] is None)
 
 
@@ -35,7 +40,7 @@ def test_a_table_that_is_not_there_is_a_reason(planned):
 
 def test_tables_beside_it_are_read(small_table, tmp_path):
     write_table(small_table, tmp_path / "time.csv")
-    networks_table.write_table(synthetic_networks(), tmp_path / "networks.csv")
+    write_networks_table(synthetic_networks(), tmp_path / "networks.csv")
     entries = plan.plan(plan.read_tables(tmp_path / "time.csv"))
     assert entries["table04_vit_submodules"]["missing"] is None
     assert entries["table04_vit_submodules"]["caption"]
@@ -48,6 +53,13 @@ def test_lists_what_is_left_out_and_why(planned):
     assert {row["name"] for row in rows} == {name for name, entry in entries.items() if entry["missing"]}
     assert all(row["reason"] == entries[row["name"]]["missing"] for row in rows)
     assert all(row["title"] for row in rows)
+
+
+def test_without_a_table_of_energies_their_figures_are_missing(small_table):
+    entries = plan.plan({"time": small_table})
+    missing = {name for name, entry in entries.items() if entry["missing"] == "there is no table of the study energy"}
+    assert missing == {name for name, entry in entries.items() if entry["study"] == "energy"}
+    assert "fig07_energy" in missing
 
 
 def test_a_missing_table_is_named(tmp_path, monkeypatch):

@@ -32,6 +32,24 @@ def measurement(**changes: Any) -> Measurement:
     return Measurement(**{**values, **changes})
 
 
+def energy(**changes: Any) -> dict[str, Any]:
+    """What belongs to the times of `measurement`, at 300 W, of which 60 at rest."""
+    values: dict[str, Any] = {
+        "counter": "NVML nvidia_gpu_0",
+        "counter_period_s": 0.1,
+        "samples_j": [3e-2, 6e-2, 9e-2],
+        "runs": [4000.5, 3000.0, 2000.0],
+        "energy_j": 6e-2,
+        "iqr_j": 3e-2,
+        "above_idle_j": 4.8e-2,
+        "power_w": 300.0,
+        "idle_before_w": 59.0,
+        "idle_after_w": 61.0,
+        "quantisation": 0.01,
+    }
+    return {**values, **changes}
+
+
 def untimed(status: str = "skipped", reason: str = "not here", **changes: Any) -> Measurement:
     timeless = {"samples_s": (), "runs_per_sample": 0, "median_s": None, "iqr_s": None, "protocol_met": None}
     return measurement(status=status, reason=reason, relative_error=None, **{**timeless, **changes})

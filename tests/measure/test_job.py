@@ -87,6 +87,15 @@ def test_the_record_says_with_what_it_was_measured(run, quick):
     assert str(run.record.parent) not in run.record.read_text()
 
 
+def test_the_record_says_that_somebody_else_computed_on_the_device(run, monkeypatch):
+    busy = {"waited_s": 600.0, "utilisation_percent": 80.0, "other_processes": 1.0}
+    asked = []
+    monkeypatch.setattr(job, "wait_until_idle", lambda device, most: asked.append((device, most)) or busy)
+    run(["bmm"], busy_gpu_max_wait_s=600.0)
+    assert asked == [("cpu", 600.0)]
+    assert read_record(run.record)["provenance"]["device_busy"] == busy
+
+
 def test_one_that_goes_wrong_does_not_stop_the_others(run, plant):
     plant("a_wrong", lambda packed, x: 2 * exact(packed, x))
     plant("b_raises", lambda packed, x: 1 / 0)

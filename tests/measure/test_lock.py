@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ksmm.measure import lock
+from ksmm.measure import lock, lock_files
 
 HOLDER = textwrap.dedent(
     """
@@ -57,13 +57,13 @@ def test_it_is_free_afterwards_whatever_happened():
 
 
 def test_the_first_free_one_of_several_is_taken():
-    with lock.hold_any(["GPU-1", "GPU-2"]) as first, lock.hold_any(["GPU-1", "GPU-2"]) as second:
+    with lock_files.hold_any(["GPU-1", "GPU-2"]) as first, lock_files.hold_any(["GPU-1", "GPU-2"]) as second:
         assert (first, second) == ("GPU-1", "GPU-2")
 
 
 def test_every_user_may_lock():
     with lock.device_lock("cpu"):
-        directory = lock.lock_directory()
+        directory = lock_files.lock_directory()
         assert directory.stat().st_mode & 0o7777 == 0o1777
         assert (directory / "cpu.lock").stat().st_mode & 0o666 == 0o666
         assert (directory / "cpu.lock").read_text() == f"{os.getpid()}\n"
@@ -74,8 +74,8 @@ def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path):
         pass
     victim = tmp_path / "victim"
     victim.write_text("mine")
-    (lock.lock_directory() / "cpu.lock").unlink()
-    (lock.lock_directory() / "cpu.lock").symlink_to(victim)
+    (lock_files.lock_directory() / "cpu.lock").unlink()
+    (lock_files.lock_directory() / "cpu.lock").symlink_to(victim)
     with pytest.raises(OSError, match="symbolic links"), lock.device_lock("cpu"):
         pass
     assert victim.read_text() == "mine"
@@ -83,15 +83,86 @@ def test_a_link_in_the_place_of_a_lock_is_not_followed(tmp_path):
 
 def test_a_file_in_the_place_of_the_directory_is_named(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv(lock.DIRECTORY_VARIABLE, str(tmp_path / "file"))
-    with pytest.raises(NotADirectoryError, match=r"file should hold the locks.*KSMM_LOCK_DIRECTORY"):
+    monkeypatch.setenv(lock_files.DIRECTORY_VARIABLE, str(tmp_path / "file"))
+    with pytest.raises(lock_files.UnsafeLockError, match=r"file should hold the locks.*KSMM_LOCK_DIRECTORY"):
         lock.device_lock("cpu").__enter__()
 
 
-def test_the_default_directory_is_the_machines(monkeypatch):
-    monkeypatch.delenv(lock.DIRECTORY_VARIABLE)
-    assert lock.lock_directory().name == "ksmm-locks"
-    assert isinstance(lock.lock_directory(), Path)
+def test_the_default_directory_is_the_machines(monkeypatch, tmp_path):
+    monkeypatch.delenv(lock_files.DIRECTORY_VARIABLE)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # each user's own, on many machines
+    assert lock_files.lock_directory() == Path("/tmp/ksmm-locks")
+
+
+def put_in_place_of_the_lock(make) -> None:
+    with lock.device_lock("cpu"):
+        pass
+    path = lock_files.lock_directory() / "cpu.lock"
+    path.unlink()
+    make(path)
+
+
+def test_a_second_name_of_another_file_is_not_emptied(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    put_in_place_of_the_lock(lambda path: path.hardlink_to(victim))
+    with (
+        pytest.raises(lock_files.UnsafeLockError, match=r"cpu\.lock .* is no plain lock file"),
+        lock.device_lock("cpu"),
+    ):
+        pass
+    assert victim.read_text() == "mine"
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.write_text("x" * 100)])
+def test_what_is_no_lock_file_is_not_waited_on_or_emptied(make):
+    put_in_place_of_the_lock(make)
+    with pytest.raises(OSError, match=r"no plain lock file|Is a directory"), lock.device_lock("cpu"):
+        pass
+
+
+def test_a_link_in_the_place_of_the_directory_is_not_followed(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    monkeypatch.setenv(lock_files.DIRECTORY_VARIABLE, str(tmp_path / "link"))
+    with pytest.raises(lock_files.UnsafeLockError, match="is no directory"), lock.device_lock("cpu"):
+        pass
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_directory_where_users_may_remove_each_others_locks_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    monkeypatch.setenv(lock_files.DIRECTORY_VARIABLE, str(tmp_path / "open"))
+    with pytest.raises(lock_files.UnsafeLockError, match=r"mode 777\); chmod 1777 it"), lock.device_lock("cpu"):
+        pass
+
+
+def test_a_lock_that_a_cleaner_removed_meanwhile_is_not_taken_for_one(monkeypatch):
+    opened = []
+    original = lock_files._open
+
+    def removed_once(directory, name):
+        descriptor = original(directory, name)
+        if not opened:
+            os.unlink(name, dir_fd=directory)
+        opened.append(descriptor)
+        return descriptor
+
+    monkeypatch.setattr(lock_files, "_open", removed_once)
+    with lock.device_lock("cpu"):
+        assert len(opened) == 2
+        assert (lock_files.lock_directory() / "cpu.lock").read_text() == f"{os.getpid()}\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs two users, so it must be root")
+def test_two_users_share_a_lock():
+    with lock.device_lock("cpu"):
+        pass
+    os.chown(lock_files.lock_directory(), 65534, 65534)
+    os.chown(lock_files.lock_directory() / "cpu.lock", 65534, 65534)
+    with lock.device_lock("cpu"):
+        pass
 
 
 GPUS = ["GPU-aa11", "GPU-aa22", "MIG-bb33"]
@@ -119,8 +190,8 @@ def test_the_gpus_that_are_visible(variable, visible):
 
 
 def test_a_slash_in_a_name_is_no_folder():
-    with lock.hold_any(["MIG-GPU-cc/1/0"]):
-        assert (lock.lock_directory() / "MIG-GPU-cc_1_0.lock").is_file()
+    with lock_files.hold_any(["MIG-GPU-cc/1/0"]):
+        assert (lock_files.lock_directory() / "MIG-GPU-cc_1_0.lock").is_file()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")

@@ -4,9 +4,10 @@ import math
 import jsonschema
 import pytest
 
+from ksmm.measure.energy_protocol import EnergyProtocol
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.records import SCHEMA_PATH, RecordError, checksum, dump, read_record, write_record
-from tests.measure.sample_records import measurement, record_content
+from tests.measure.sample_records import energy, measurement, record_content
 
 
 @pytest.fixture
@@ -145,7 +146,31 @@ def test_a_failed_write_leaves_the_old_record_and_no_litter(path, monkeypatch):
 
 def test_the_protocol_in_the_schema_is_the_protocol():
     schema = json.loads(SCHEMA_PATH.read_text())
-    assert set(schema["properties"]["protocol"]["required"]) == set(Protocol().to_dict())
+    assert set(schema["else"]["properties"]["protocol"]["required"]) == set(Protocol().to_dict())
+    assert set(schema["properties"]["protocol"]["properties"]) == {*Protocol().to_dict(), "energy"}
+    assert set(schema["$defs"]["energy_protocol"]["required"]) == set(EnergyProtocol().to_dict())
+    assert set(schema["$defs"]["energy"]["required"]) == set(energy())
+
+
+@pytest.mark.parametrize("change", [{"relative_error": None}, {"median_s": None}, {"samples_s": []}])
+def test_what_was_measured_here_lacks_nothing_that_an_imported_record_may_lack(tmp_path, change):
+    values = measurement(energy=energy()).to_dict() | change
+    content = record_content(measurements=[values])
+    write_record(tmp_path / "1x192x48x2.json", content)
+    with pytest.raises(RecordError, match=next(iter(change))):
+        read_record(tmp_path / "1x192x48x2.json")
+    content["provenance"] = content["provenance"] | {"imported": {"file": "theirs.csv", "sha256": "0" * 64}}
+    write_record(tmp_path / "1x192x48x2.json", content)
+    assert read_record(tmp_path / "1x192x48x2.json")["measurements"] == [values]
+
+
+def test_a_result_needs_a_time_or_an_energy(tmp_path):
+    values = measurement(median_s=None, samples_s=(), iqr_s=None).to_dict()
+    content = record_content(measurements=[values])
+    content["provenance"] = content["provenance"] | {"imported": {"file": "theirs.csv", "sha256": "0" * 64}}
+    write_record(tmp_path / "1x192x48x2.json", content)
+    with pytest.raises(RecordError, match="neither a time nor an energy"):
+        read_record(tmp_path / "1x192x48x2.json")
 
 
 def test_dump_is_json():

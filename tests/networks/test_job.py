@@ -15,8 +15,9 @@ from ksmm.networks.profile import profile, profiled_entries
 from ksmm.networks.records import read_record
 from ksmm.networks.sizes import SIZES
 from ksmm.networks.subjects import SUBJECTS, entries
-from ksmm.networks.table import COLUMNS, aggregate, frame, read_table, write_table
+from ksmm.networks.table import COLUMNS, NETWORKS, aggregate, read_networks_table, write_networks_table
 from ksmm.table import TableError
+from ksmm.table_file import frame_of
 from tests.networks.conftest import ENTRIES, QUICK, changed
 
 THREE = [
@@ -145,14 +146,14 @@ def test_a_record_that_was_changed_is_set_aside(finished, tmp_path, caplog):
 
 def test_the_table_is_read_as_it_was_written(finished, tmp_path):
     table = aggregate([finished, finished], tmp_path / "rejected")
-    write_table(table, tmp_path / "networks.csv")
-    again = read_table(tmp_path / "networks.csv")
+    write_networks_table(table, tmp_path / "networks.csv")
+    again = read_networks_table(tmp_path / "networks.csv")
     assert list(again.columns) == list(COLUMNS) and len(again) == 3
     assert again.dtypes.to_dict() == table.dtypes.to_dict()
     assert again.median_s.notna().tolist() == (again.status == "ok").tolist()
     assert set(again.transformers) != {""} and set(again.dtype) == {"float32"}
-    write_table(frame([]), tmp_path / "empty.csv")
-    assert read_table(tmp_path / "empty.csv").empty
+    write_networks_table(frame_of([], NETWORKS), tmp_path / "empty.csv")
+    assert read_networks_table(tmp_path / "empty.csv").empty
 
 
 @pytest.mark.parametrize(
@@ -166,10 +167,10 @@ def test_the_table_is_read_as_it_was_written(finished, tmp_path):
 )
 def test_a_table_that_cannot_be_used_is_refused_by_column(old, new, message, finished, tmp_path):
     path = tmp_path / "networks.csv"
-    write_table(aggregate([finished], tmp_path), path)
+    write_networks_table(aggregate([finished], tmp_path), path)
     path.write_text(path.read_text().replace(old, new, 1))
     with pytest.raises(TableError, match=message):
-        read_table(path)
+        read_networks_table(path)
 
 
 @pytest.mark.parametrize("subject", SUBJECTS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -46,3 +47,10 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subpro
     assert done.returncode == 0, done.stdout
     (results,) = (folder / "results").iterdir()
     return results, done
+
+
+@pytest.fixture
+def copied_run(finished_run, tmp_path) -> Path:
+    """A copy of the finished run's working directory, that a test may spoil."""
+    # as deep as the original: the pipeline sees the repository by a relative path
+    return shutil.copytree(finished_run[0].parent.parent, tmp_path, dirs_exist_ok=True)

@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import shutil
 import time
 from pathlib import Path
 
@@ -11,8 +10,10 @@ import pytest
 import yaml
 
 import ksmm
+from ksmm.energy_table import read_energy_table
+from ksmm.measure.energy_counter import reason_absent
 from ksmm.measure.records import read_record
-from ksmm.networks.table import read_table as read_networks
+from ksmm.networks.table import read_networks_table
 from ksmm.table import read_table
 from tests.workflow.conftest import ROOT, TEST_CONFIG, run_snakemake
 
@@ -24,13 +25,6 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-@pytest.fixture
-def copied_run(finished_run, tmp_path) -> Path:
-    """A copy of the finished run's working directory, that a test may spoil."""
-    # as deep as the original: the pipeline sees the repository by a relative path
-    return shutil.copytree(finished_run[0].parent.parent, tmp_path, dirs_exist_ok=True)
-
-
 def test_every_record_is_valid_and_the_journal_is_empty(finished_run):
     results, _ = finished_run
     records = sorted((results / "time" / "records").glob("*.json"))
@@ -39,6 +33,24 @@ def test_every_record_is_valid_and_the_journal_is_empty(finished_run):
         assert read_record(path)["job"] == path.stem
     assert list((results / "time" / "journal").iterdir()) == []
     assert rows(results / "rejected.csv") == []
+
+
+def test_the_energy_of_every_problem_is_measured_or_skipped_with_the_reason(finished_run):
+    results, _ = finished_run
+    for path in (results / "energy" / "records").glob("*.json"):
+        assert read_record(path)["job"] == path.stem
+    energy = yaml.safe_load(TEST_CONFIG.read_text())["energy"]
+    table = read_energy_table(results / "energy.csv")
+    patterns = energy["cpu"]["patterns"]["explicit"]
+    assert len(table) == len(patterns) * 2 * len(energy["implementations"])
+    assert set(table.pattern) == set(patterns)
+    measured = table.status == "ok"
+    assert (table[measured].energy_j > 0).all()
+    reason = reason_absent("cpu")
+    if reason is not None:
+        assert set(table.reason) == {reason}
+        left_out = {row["name"]: row["reason"] for row in rows(results / "left_out.csv")}
+        assert left_out["fig07_energy"] == f"no energy was measured (skipped: {reason})"
 
 
 def test_the_table_has_one_row_per_measurement(finished_run):
@@ -66,7 +78,7 @@ def test_the_table_has_one_row_per_measurement(finished_run):
 
 def test_networks_are_measured_and_profiled(finished_run):
     results, _ = finished_run
-    table = read_networks(results / "networks.csv")
+    table = read_networks_table(results / "networks.csv")
     assert set(table["network"]) == {"vit_tiny"}
     assert set(table["implementation"]) == {"fully_connected", "kernel", "bmm"}
     assert set(table["status"]) <= {"ok", "skipped"}
@@ -108,7 +120,7 @@ def test_the_report_is_one_page_with_everything_and_the_reasons_for_what_is_not_
     front = page[page.index("workflow_desc = ") : page.index("</script>", page.index("workflow_desc = "))]
     for name in yaml.safe_load(TEST_CONFIG.read_text())["figures"]:
         assert name in (front if plan[name]["missing"] else page)
-    for file in ("time.csv", "left_out.csv", "rejected.csv"):
+    for file in ("time.csv", "energy.csv", "left_out.csv", "rejected.csv"):
         assert f'"results/{results.name}/{file}": {{' in page
     loaded = re.findall(r'<(?:script|link|img)[^>]*(?:src|href)="(http[^"]*)"', page)
     assert loaded == []

@@ -6,9 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from ksmm.energy_table import read_energy_table
+from ksmm.upstream import import_upstream
 from tests.workflow.conftest import ROOT, run_snakemake
 
 pytestmark = pytest.mark.workflow
+
+THEIRS = """\
+pattern,batch-size,algo,bs_position,precision,device_name,median,nruns,ecs
+"[[1, 48, 48, 1]]",25088,kernel,bs_first,fp32,Tesla_V100-PCIE-16GB,4431.0,512.0,
+"[[1, 48, 48, 1]]",25088,monarch,bs_last,fp32,Tesla_V100-PCIE-16GB,2515.0,256.0,
+"""
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -23,6 +31,7 @@ def measurements(finished_run, tmp_path) -> Path:
     shutil.copytree(results / "time" / "records", device / "time" / "records")
     shutil.copytree(results / "networks" / "records", device / "networks" / "records")
     shutil.copy(results / "ceilings.json", device)
+    shutil.copytree(results / "energy", device / "energy", ignore=shutil.ignore_patterns("journal", "rejected*"))
     (device / "time" / "records" / "1x2x2x1.json").write_text('{"schema_version": 1, "job"')
     return device.parent
 
@@ -37,9 +46,18 @@ def test_published_records_are_drawn_and_left_alone(finished_run, measurements, 
     config = {
         "device": results.name,
         "measurements": str(measurements),
-        "figures": ["fig02_support", "fig06_speedup_vs_ratio", "table03_speedups", "table04_vit_submodules"],
+        "figures": [
+            "fig02_support",
+            "fig06_speedup_vs_ratio",
+            "fig07_energy",
+            "table03_speedups",
+            "table04_vit_submodules",
+        ],
         "notebooks": [],
+        "energy": {"imported": "of others"},
     }
+    (tmp_path / "theirs.csv").write_text(THEIRS)
+    import_upstream(tmp_path / "theirs.csv", folder / "of others")
     done = run_snakemake(folder, config=config, snakefile=tmp_path / "a copy" / "Snakefile")
     assert done.returncode == 0, done.stdout
     drawn = folder / "results" / results.name
@@ -51,6 +69,15 @@ def test_published_records_are_drawn_and_left_alone(finished_run, measurements, 
     for file in ("networks.csv", "tables/table04_vit_submodules.csv"):
         assert (drawn / file).read_text() == (results / file).read_text()
     assert (drawn / "figures" / "fig02_support.pdf").exists()
+    energies = read_energy_table(drawn / "energy.csv")
+    assert (
+        energies[energies.device == results.name]
+        .reset_index(drop=True)
+        .equals(read_energy_table(results / "energy.csv"))
+    )
+    assert (drawn / "figures" / "fig07_energy.png").exists()
+    with (drawn / "figures" / "fig07_energy.csv").open(newline="") as file:
+        assert "tesla-v100" in {row["device"] for row in csv.DictReader(file)}
     assert (drawn / "report.html").exists()
     with (drawn / "rejected.csv").open(newline="") as file:
         (row,) = csv.DictReader(file)

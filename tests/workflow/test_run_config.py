@@ -5,6 +5,7 @@ import copy
 import pytest
 import yaml
 
+from ksmm.measure.energy_protocol import EnergyProtocol
 from tests.workflow.conftest import ROOT, run_snakemake
 
 from check_config import ConfigError, check_config  # isort: skip - found through conftest
@@ -53,12 +54,28 @@ def test_the_paper_preset_measures_the_papers_protocol():
         }
     assert config["protocol"]["min_samples"] >= 10
     assert config["protocol"]["runs_per_sample"] >= 10
+    energy = config["energy"]
+    assert (energy["cuda"]["patterns"]["list"], energy["cuda"]["patterns"]["sample"]) == ("energy", None)
+    assert energy["protocol"]["samples"] >= 10
+    assert energy["protocol"]["min_runs"] >= 16
+
+
+def test_the_default_measures_energy_on_150_patterns_of_a_gpu_in_both_precisions():
+    energy = preset("default")["energy"]
+    assert energy["measure"] is True
+    assert energy["cuda"]["patterns"]["list"] == "energy"
+    assert energy["cuda"]["patterns"]["sample"] >= 150
+    assert energy["cuda"]["dtypes"] == ["float32", "float16"]
+    assert EnergyProtocol.from_mapping(energy["protocol"]).to_dict() == energy["protocol"]
+    assert energy["protocol"]["samples"] >= 10
+    assert energy["protocol"]["min_runs"] >= 16
+    assert energy["protocol"]["max_quantisation"] <= 0.02
 
 
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        ("bach_size", 16, ["bach_size is unknown", "Allowed here: counters, cpu, cuda"]),
+        ("bach_size", 16, ["bach_size is unknown", "Allowed here: busy_gpu_max_wait_s, counters, cpu"]),
         ("cpu.bach_size", 16, ["cpu.bach_size is unknown", "did you mean cpu.batch_size?"]),
         ("cpu.batch_size", -3, ["cpu.batch_size is -3", "at least 1"]),
         ("cpu.batch_size", 2.5, ["cpu.batch_size is 2.5", "integer"]),
@@ -75,6 +92,16 @@ def test_the_paper_preset_measures_the_papers_protocol():
         ("protocol.max_seconds", 0, ["protocol.max_seconds is 0", "greater than 0"]),
         ("protocol.max_samples", 1, ["protocol.max_samples is 1", "protocol.min_samples, which is 2"]),
         ("protocol.samples", 1, ["protocol.samples is unknown", "did you mean protocol.m"]),
+        ("energy.measure", "yes", ["energy.measure is 'yes'", "boolean"]),
+        ("energy.protocol.samples", 0, ["energy.protocol.samples is 0", "at least 1"]),
+        ("energy.protocol.max_quantisation", 2, ["energy.protocol.max_quantisation is 2", "at most 1"]),
+        (
+            "energy.protocol.seconds",
+            9,
+            ["energy.protocol.seconds is unknown", "did you mean energy.protocol.idle_seconds"],
+        ),
+        ("energy.cuda.patterns.list", "all", ["energy.cuda.patterns.list is 'all'", "benchmark, energy"]),
+        ("energy.cpu", None, ["energy.cpu is missing"]),
         ("tuning.batch_sizes", [], ["tuning.batch_sizes is []", "at least 1"]),
         ("tuning.batch_sizes", [0], ["tuning.batch_sizes.0 is 0", "at least 1"]),
         ("tuning.max_seconds", 0, ["tuning.max_seconds is 0", "greater than 0"]),
@@ -85,6 +112,7 @@ def test_the_paper_preset_measures_the_papers_protocol():
         ("networks.protocol.max_samples", 1, ["networks.protocol.max_samples is 1", "min_samples, which is 2"]),
         ("patterns_per_job", 0, ["patterns_per_job is 0", "at least 1"]),
         ("device", "NVIDIA H200", ["device is 'NVIDIA H200'", "auto, cpu, cuda"]),
+        ("device", "cuda:NVIDIA H200", ["device is 'cuda:NVIDIA H200'", "cuda: and the name of a GPU"]),
         ("figures", "some", ["figures is 'some'", "the word all, or a list of names"]),
         ("results", "", ["results is ''", "not be empty"]),
     ],

@@ -33,6 +33,11 @@ def test_a_device_that_is_not_published_is_an_error_that_lists_those_that_are(tm
         run_settings.resolve_device("nvidia-z2", tmp_path)
 
 
+def test_a_gpu_of_a_cluster_is_not_looked_for_here(monkeypatch, tmp_path):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: pytest.fail("asked for a GPU"))
+    assert run_settings.resolve_device("cuda:nvidia-z1", tmp_path) == ("nvidia-z1", "cuda")
+
+
 def test_results_below_a_file_are_refused(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match=r"results cannot be written.*file is a file.*--config results="):
@@ -132,3 +137,31 @@ def test_jobs_are_named_by_their_patterns():
         "1x2x3x4-to-1x2x3x5": ["1,2,3,4", "1,2,3,5"],
         "1x2x3x6": ["1,2,3,6"],
     }
+
+
+@pytest.mark.parametrize("reason", [None, "no energy counter"])
+def test_where_there_is_no_energy_counter_one_job_writes_it_all_down(monkeypatch, reason):
+    monkeypatch.setattr("ksmm.measure.energy_counter.reason_absent", lambda device_type: reason)
+    config = changed(preset("default"), "device", "cpu")
+    jobs = run_settings.run_settings(config).energy_jobs
+    assert len(jobs) == (12 if reason is None else 1)
+    assert len(list(itertools.chain(*jobs.values()))) == 12
+    assert run_settings.run_settings(changed(config, "energy.measure", False)).energy_jobs == {}
+
+
+def test_the_default_gpu_sample_is_150_patterns_of_the_energy_list():
+    section = preset("default")["energy"]["cuda"]["patterns"]
+    chosen = run_settings.chosen_patterns(section, "energy.cuda.patterns")
+    assert len(chosen) == 150
+    assert set(chosen) <= set(ksmm.energy_patterns())
+    assert sum(pattern.a == 1 for pattern in chosen) == 75
+
+
+def test_imported_records_of_other_devices_are_found(tmp_path):
+    for device in ("tesla-v100", "nvidia-z1"):
+        (tmp_path / device / "energy" / "records").mkdir(parents=True)
+        (tmp_path / device / "energy" / "records" / "imported-1.json").touch()
+    (path,) = run_settings.imported_records(tmp_path, "nvidia-z1")
+    assert path.endswith("tesla-v100/energy/records/imported-1.json")
+    assert run_settings.imported_records(tmp_path / "none", "cpu") == []
+    assert run_settings.published_devices(tmp_path) == ["nvidia-z1", "tesla-v100"]

@@ -1,4 +1,14 @@
-# What a run can give is known only once its measurements are there; these functions wait for the checkpoint that plans it.
+# What the rules share. What a run can give is known only once its measurements are there: plan() and the functions that use
+# it wait for the checkpoint that plans it.
+
+# What ends the process twice is recorded as failed by the third try, which what is left of a job on a cluster's node must
+# not begin while it is being cancelled: there the Snakemake that submitted it tries again.
+RETRIES = 0 if workflow.remote_exec else 2
+
+# What a scheduler gets as one job: so many consecutive timing jobs, if its profile says how many. Chosen here, not by
+# Snakemake, which each time that a checkpoint is over puts together again what are groups already (its issue 1628).
+TIMING_JOBS_PER_GROUP = 0 if workflow.remote_exec else int(os.environ.get("KSMM_TIMING_JOBS_PER_GROUP", 0))
+NUMBER_OF_JOB = {job: number for number, job in enumerate(run.jobs or {})}
 
 
 def plan():
@@ -17,7 +27,7 @@ def drawable(kind):
 
 def table_of_script(wildcards):
     """The table that a figure or table is drawn from."""
-    return RESULTS / f"{plan()[wildcards.name]['source']}.csv"
+    return RESULTS / f"{plan()[wildcards.name]['study']}.csv"
 
 
 NOTEBOOK_TABLES = {"vit_submodules": "networks.csv"}  # those that do not read time.csv
@@ -48,6 +58,15 @@ def results_of_run(wildcards):
     )
 
 
+def network_runtime(wildcards, attempt):
+    """Minutes that measuring a subject of the study networks may take; more at each retry."""
+    from ksmm.networks.subjects import entries
+
+    kinds = ("size", "accuracy_classes", "implementations", "modes")
+    number = len(entries(wildcards.subject, *(MEASURED_NETWORKS[kind] for kind in kinds)))
+    return cost_model.network_minutes(number, NETWORKS["protocol"], attempt)
+
+
 def drawn_counters(wildcards):
     """The table and the figure of the counters, if anything could be counted; known once that was tried."""
     if run.measures:
@@ -57,3 +76,22 @@ def drawn_counters(wildcards):
         print(f"counters: skipped: {rows[0]['reason']}", file=sys.stderr)
         return []
     return RESULTS / "figures/counters_kernel.png"
+
+
+def timing_group(wildcards):
+    """The name of the group that a timing job is in."""
+    return f"timing{NUMBER_OF_JOB[wildcards.job] // TIMING_JOBS_PER_GROUP}"
+
+
+def timing_runtime(wildcards, attempt):
+    """Minutes that a timing job may take; more at each retry."""
+    return cost_model.timing_minutes(
+        run.jobs[wildcards.job],
+        run.device_type,
+        MEASURED["batch_size"],
+        MEASURED["dtypes"],
+        config["layouts"],
+        run.implementations,
+        config["protocol"],
+        attempt,
+    )

@@ -22,7 +22,8 @@ if run.measures:
         threads: 1
         resources:
             gpu=TIMING_GPUS,
-            mem_mb=8000,
+            mem_mb=16000,
+            runtime=60,
         params:
             script=lambda wildcards, threads: ROOT / "workflow/scripts/count_kernel.py",
             patterns=config["counters"]["patterns"],
@@ -59,7 +60,8 @@ rule draw_counters:
     threads: 1
     resources:
         mem_mb=2000,
+        runtime=20,
     message:
         "Drawing the counters in {input.counters}"
     shell:
-        "python {input.script:q} --counters {input.counters:q} --output $(dirname {output.png:q}) > {log:q} 2>&1"
+        'python {input.script:q} --counters {input.counters:q} --output "$(dirname {output.png:q})" > {log:q} 2>&1'

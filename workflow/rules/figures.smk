@@ -24,6 +24,7 @@ checkpoint plan_figures:
     threads: 1
     resources:
         mem_mb=2000,
+        runtime=20,
     params:
         script=ROOT / "figures/plan.py",
     message:
@@ -57,12 +58,13 @@ rule draw_figure:
     threads: 1
     resources:
         mem_mb=2000,
+        runtime=20,
     params:
         about=lambda wildcards: plan()[wildcards.name],
     message:
         "Drawing {wildcards.name}"
     shell:
-        "python {input.script:q} --table {input.table:q} --output $(dirname {output.png:q}) > {log:q} 2>&1"
+        'python {input.script:q} --table {input.table:q} --output "$(dirname {output.png:q})" > {log:q} 2>&1'
 
 
 rule draw_table:
@@ -84,12 +86,13 @@ rule draw_table:
     threads: 1
     resources:
         mem_mb=2000,
+        runtime=20,
     params:
         about=lambda wildcards: plan()[wildcards.name],
     message:
         "Writing {wildcards.name}"
     shell:
-        "python {input.script:q} --table {input.table:q} --output $(dirname {output.csv:q}) > {log:q} 2>&1"
+        'python {input.script:q} --table {input.table:q} --output "$(dirname {output.csv:q})" > {log:q} 2>&1'
 
 
 # On its own, `snakemake --cores all draw_tuned`: a run that never tuned has nothing to draw.
@@ -115,7 +118,8 @@ rule draw_tuned:
     threads: 1
     resources:
         mem_mb=2000,
+        runtime=20,
     message:
         "Drawing tuned against untuned from {input.tuning}"
     shell:
-        "python {input.script:q} --tuning {input.tuning:q} --output $(dirname {output.png:q}) > {log:q} 2>&1"
+        'python {input.script:q} --tuning {input.tuning:q} --output "$(dirname {output.png:q})" > {log:q} 2>&1'

@@ -12,17 +12,17 @@ rule networks:
 
 rule measure_networks:
     input:
-        kernel=RESULTS / "build.json",
+        kernel=ancient(RESULTS / "build.json"),
     output:
         record=RESULTS / "networks/records/{subject}.json",
     log:
         RESULTS / "logs/measure_networks/{subject}.log",
-    # What ends the process twice is recorded as failed by the third try; what was measured before is kept.
-    retries: 2
+    retries: RETRIES
     threads: TIMING_THREADS
     resources:
         gpu=TIMING_GPUS,
         mem_mb=12000,
+        runtime=network_runtime,
     params:
         script=lambda wildcards, threads: ROOT / "workflow/scripts/measure_networks.py",
         device_type=run.device_type,
@@ -32,18 +32,22 @@ rule measure_networks:
         modes=MEASURED_NETWORKS.get("modes", []),
         protocol=json.dumps(NETWORKS["protocol"]),
         journal=RESULTS / "networks/journal",
+        kernel_sources=run.kernel_sources,
+        device=lambda wildcards, threads: run.device,
+        busy_gpu_max_wait_s=lambda wildcards, threads: config["busy_gpu_max_wait_s"],
     message:
         "Measuring networks: {wildcards.subject}"
     shell:
         "python {params.script:q} --subject {wildcards.subject} --size {params.size}"
-        " --device-type {params.device_type} --accuracy-classes {params.accuracy_classes}"
+        " --device {params.device:q} --device-type {params.device_type} --accuracy-classes {params.accuracy_classes}"
         " --implementations {params.implementations} --modes {params.modes} --protocol {params.protocol:q}"
-        " --record {output.record:q} --journal {params.journal:q} > {log:q} 2>&1"
+        " --record {output.record:q} --journal {params.journal:q} --log {log:q}"
+        " --keep-journal --busy-gpu-max-wait-s {params.busy_gpu_max_wait_s}"
 
 
 rule profile_networks:
     input:
-        kernel=RESULTS / "build.json",
+        kernel=ancient(RESULTS / "build.json"),
     output:
         profile=report(
             RESULTS / "networks_profile.csv",
@@ -56,12 +60,14 @@ rule profile_networks:
     resources:
         gpu=TIMING_GPUS,
         mem_mb=12000,
+        runtime=lambda wildcards, attempt: cost_model.profile_minutes(attempt),
     params:
         script=lambda wildcards, threads: ROOT / "workflow/scripts/profile_networks.py",
         device_type=run.device_type,
         size=MEASURED_NETWORKS.get("size"),
         accuracy_classes=MEASURED_NETWORKS.get("accuracy_classes", []),
         implementation=MEASURED_NETWORKS.get("implementations", [""])[0],
+        kernel_sources=run.kernel_sources,
     message:
         "Profiling networks kernel by kernel"
     shell:
@@ -81,15 +87,19 @@ rule aggregate_networks:
             labels={"what": "every measurement of networks"},
             caption="../report/table.rst",
         ),
+        rejected=RESULTS / "networks/rejected.csv",
     log:
         RESULTS / "logs/aggregate_networks.log",
     threads: 1
     resources:
         mem_mb=2000,
+        runtime=20,
     params:
         rejected=RESULTS / "networks/rejected",
+        journal=RESULTS / "networks/journal",
+        device=["--device", run.device] if run.measures else [],
     message:
         f"Aggregating {len(run.network_records)} records of networks to {{output.table}}"
     shell:
-        "python {input.script:q} --records {input.records:q} --rejected {params.rejected:q}"
-        " --table {output.table:q} > {log:q} 2>&1"
+        "python {input.script:q} --records {input.records:q} --rejected {params.rejected:q} {params.device:q}"
+        " --journal {params.journal:q} --table {output.table:q} --rejected-list {output.rejected:q} > {log:q} 2>&1"

@@ -19,6 +19,7 @@ rule execute_notebook:
     threads: 1
     resources:
         mem_mb=2000,
+        runtime=30,
     params:
         device=run.device,
         layout="both",

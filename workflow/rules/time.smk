@@ -15,33 +15,41 @@ rule measure_ceilings:
     threads: TIMING_THREADS
     resources:
         gpu=TIMING_GPUS,
-        mem_mb=4000,
+        mem_mb=8000,
+        runtime=lambda wildcards, attempt: cost_model.ceilings_minutes(MEASURED.get("dtypes", []), attempt),
     params:
         script=lambda wildcards, threads: ROOT / "workflow/scripts/measure_ceilings.py",
+        device=lambda wildcards, threads: run.device,
         device_type=run.device_type,
         dtypes=MEASURED.get("dtypes", []),
+        busy_gpu_max_wait_s=lambda wildcards, threads: config["busy_gpu_max_wait_s"],
     message:
         f"Measuring copy bandwidth and matrix product rate of {run.device}"
     shell:
-        "python {params.script:q} --device-type {params.device_type} --dtypes {params.dtypes}"
-        " --record {output.record:q} > {log:q} 2>&1"
+        "python {params.script:q} --device {params.device:q} --device-type {params.device_type} --dtypes {params.dtypes}"
+        " --record {output.record:q}"
+        " --busy-gpu-max-wait-s {params.busy_gpu_max_wait_s} > {log:q} 2>&1"
 
 
 rule time_patterns:
+    # Its age means nothing (clocks jump, files are copied); that the kernel's sources changed is seen by their hash.
     input:
-        kernel=RESULTS / "build.json",
+        kernel=ancient(RESULTS / "build.json"),
     output:
         record=RESULTS / "time/records/{job}.json",
     log:
         RESULTS / "logs/time_patterns/{job}.log",
-    # What ends the process twice is recorded as failed by the third try; what was measured before is kept.
-    retries: 2
+    retries: RETRIES
+    group:
+        timing_group if TIMING_JOBS_PER_GROUP else None
     threads: TIMING_THREADS
     resources:
         gpu=TIMING_GPUS,
-        mem_mb=8000,
+        mem_mb=16000,
+        runtime=timing_runtime,
     params:
         script=lambda wildcards, threads: ROOT / "workflow/scripts/time_patterns.py",
+        device=lambda wildcards, threads: run.device,
         jobs=lambda wildcards, threads: len(run.jobs),
         patterns=lambda wildcards: run.jobs[wildcards.job],
         device_type=run.device_type,
@@ -49,21 +57,24 @@ rule time_patterns:
         dtypes=MEASURED.get("dtypes", []),
         layouts=config["layouts"],
         implementations=run.implementations,
+        kernel_sources=run.kernel_sources,
         protocol=json.dumps(config["protocol"]),
         journal=RESULTS / "time/journal",
+        busy_gpu_max_wait_s=lambda wildcards, threads: config["busy_gpu_max_wait_s"],
     message:
         "Timing {wildcards.job}"
     shell:
-        "python {params.script:q} --patterns {params.patterns} --device-type {params.device_type}"
+        "python {params.script:q} --patterns {params.patterns} --device {params.device:q} --device-type {params.device_type}"
         " --batch-size {params.batch_size} --dtypes {params.dtypes} --layouts {params.layouts}"
         " --implementations {params.implementations} --protocol {params.protocol:q}"
         " --record {output.record:q} --journal {params.journal:q} --jobs {params.jobs} --log {log:q}"
+        " --keep-journal --busy-gpu-max-wait-s {params.busy_gpu_max_wait_s}"
 
 
 rule aggregate:
     input:
         records=run.records,
-        ceilings=run.records_folder / "ceilings.json",
+        ceilings=run.ceilings("ceilings.json"),
         script=ROOT / "workflow/scripts/aggregate.py",
     output:
         table=report(
@@ -78,15 +89,27 @@ rule aggregate:
             labels={"what": "records that were set aside"},
             caption="../report/rejected.rst",
         ),
+        wrong=report(
+            RESULTS / "wrong.csv",
+            category="Measurements",
+            labels={"what": "wrong results"},
+            caption="../report/wrong.rst",
+        ),
     log:
         RESULTS / "logs/aggregate.log",
     threads: 1
     resources:
         mem_mb=2000,
+        runtime=20,
     params:
         rejected=RESULTS / "time/rejected",
+        journal=RESULTS / "time/journal",
+        ceilings=[f"--ceilings={path}" for path in run.ceilings("ceilings.json")],
+        # a published run is drawn whatever its folder is called
+        device=["--device", run.device] if run.measures else [],
     message:
         f"Aggregating {len(run.records)} records to {{output.table}}"
     shell:
-        "python {input.script:q} --records {input.records:q} --ceilings {input.ceilings:q}"
-        " --rejected {params.rejected:q} --table {output.table:q} --rejected-list {output.rejected:q} > {log:q} 2>&1"
+        "python {input.script:q} --records {input.records:q} {params.ceilings:q}"
+        " --rejected {params.rejected:q} {params.device:q} --journal {params.journal:q}"
+        " --table {output.table:q} --rejected-list {output.rejected:q} --wrong-list {output.wrong:q} > {log:q} 2>&1"

@@ -15,11 +15,14 @@ rule tune_kernel:
     log:
         RESULTS / "logs/tune_kernel.log",
     # What ends the process is left out by the next try; what was measured before is kept.
-    retries: 2
+    retries: RETRIES
     threads: TIMING_THREADS
     resources:
         gpu=TIMING_GPUS,
-        mem_mb=8000,
+        mem_mb=16000,
+        runtime=lambda wildcards, attempt: cost_model.tuning_minutes(
+            config["tuning"]["max_seconds"], config["protocol"], attempt
+        ),
     params:
         script=lambda wildcards, threads: ROOT / "workflow/scripts/tune_kernel.py",
         patterns=lambda wildcards: [pattern for patterns in run.jobs.values() for pattern in patterns],
@@ -55,6 +58,7 @@ rule compare_tuned:
     threads: 1
     resources:
         mem_mb=2000,
+        runtime=20,
     message:
         "Comparing tuned with untuned in {input.tuning}"
     shell:

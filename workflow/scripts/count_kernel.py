@@ -16,6 +16,7 @@ import io
 import itertools
 import json
 import logging
+import os
 import re
 import shutil
 import subprocess
@@ -136,7 +137,8 @@ def profile(profiler: str, tasks: list[dict], folder: Path) -> tuple[str, list[s
     command += ["--print-units", "base", "--metrics", ",".join(METRICS.values()), "--log-file", str(log)]
     command += [sys.executable, str(Path(__file__).with_name("multiply_once.py"))]
     command += ["--tasks", str(listed), "--outcomes", str(outcomes)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_MOST_SECONDS)
+    environment = {**os.environ, "LC_ALL": "C"}  # numbers with a point, whatever the user's language
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_MOST_SECONDS, env=environment)
     text = log.read_text(encoding="utf-8") if log.exists() else ""
     reasons = json.loads(outcomes.read_text(encoding="utf-8")) if outcomes.exists() else []
     return text, reasons, _last_words(done.stderr, text)

@@ -5,12 +5,16 @@ python workflow/scripts/execute_notebook.py notebooks/layout_study.ipynb --table
 """
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
+import jsonschema
 import nbformat
 import papermill
 from nbconvert import HTMLExporter
+
+SCHEMA = Path(__file__).resolve().parents[1] / "schemas" / "notebook.schema.json"
 
 
 def main() -> None:
@@ -24,6 +28,9 @@ def main() -> None:
         "layout": arguments.layout,
         "output": str(arguments.output.parent.resolve()),
     }
+    fault = parameter_fault(parameters)
+    if fault is not None:
+        sys.exit(f"{arguments.notebook} cannot be executed: {fault}")
     failed.parent.mkdir(parents=True, exist_ok=True)
     try:
         papermill.execute_notebook(
@@ -47,9 +54,19 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def parameter_fault(parameters: dict[str, str]) -> str | None:
+    """None if the parameters fit workflow/schemas/notebook.schema.json, else which one does not."""
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    for error in jsonschema.Draft202012Validator(schema).iter_errors(parameters):
+        return f"parameter {'.'.join(map(str, error.path))}: {error.message}"
+    return None
+
+
 def write_html(notebook: Path, path: Path) -> None:
-    """Writes the notebook as one HTML file, without its code."""
-    exporter = HTMLExporter(exclude_input=True, exclude_input_prompt=True, exclude_output_prompt=True)
+    """Writes the notebook as one HTML file, without its code; text from the table cannot bring a script along."""
+    exporter = HTMLExporter(
+        exclude_input=True, exclude_input_prompt=True, exclude_output_prompt=True, sanitize_html=True
+    )
     body, _ = exporter.from_notebook_node(nbformat.read(notebook, as_version=4))
     path.write_text(body, encoding="utf-8")
 

@@ -4,19 +4,25 @@ python workflow/scripts/measure_ceilings.py --device-type cpu --dtypes float32 -
 """
 
 import argparse
+import logging
 from pathlib import Path
 
 from ksmm.measure.ceilings import measure_ceilings
+from ksmm.measure.provenance import check_device
 
 
 def main() -> None:
     """Command line of this script."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device-type", choices=["cpu", "cuda"], required=True)
+    parser.add_argument("--device", help="what the device must be, e.g. nvidia-h200; by default any is measured")
     parser.add_argument("--dtypes", nargs="+", required=True, help="float32, float16, bfloat16")
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
+    parser.add_argument("--busy-gpu-max-wait-s", type=float, default=0.0, help="wait so long for a GPU in use")
     arguments = parser.parse_args()
-    measure_ceilings(arguments.device_type, arguments.dtypes, arguments.record)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    check_device(arguments.device_type, arguments.device)
+    measure_ceilings(arguments.device_type, arguments.dtypes, arguments.record, arguments.busy_gpu_max_wait_s)
 
 
 if __name__ == "__main__":

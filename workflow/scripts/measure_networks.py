@@ -9,10 +9,15 @@ What was measured when the script was stopped is in the journal, and is not meas
 import argparse
 import json
 import logging
+import sys
 from pathlib import Path
 
+from time_patterns import log_scheduler, log_to
+
 from ksmm.measure.job import reexecute
+from ksmm.measure.lock import DeviceAbsentError
 from ksmm.measure.protocol import Protocol
+from ksmm.measure.provenance import check_device
 from ksmm.networks.accuracy import CLASSES
 from ksmm.networks.entry import MODES
 from ksmm.networks.job import run_job
@@ -22,18 +27,25 @@ from ksmm.networks.subjects import SUBJECTS, entries
 
 def main() -> None:
     """Command line of this script."""
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
     arguments = parse_arguments()
-    run_job(
-        entries(
-            arguments.subject, arguments.size, arguments.accuracy_classes, arguments.implementations, arguments.modes
-        ),
-        device_type=arguments.device_type,
-        protocol=Protocol.from_mapping(arguments.protocol),
-        record=arguments.record,
-        journal=arguments.journal,
-        restart=reexecute,
-    )
+    log_to(arguments.log)
+    log_scheduler()
+    check_device(arguments.device_type, arguments.device)
+    kinds = (arguments.size, arguments.accuracy_classes, arguments.implementations, arguments.modes)
+    try:
+        run_job(
+            entries(arguments.subject, *kinds),
+            device_type=arguments.device_type,
+            protocol=Protocol.from_mapping(arguments.protocol),
+            record=arguments.record,
+            journal=arguments.journal,
+            keep_journal=arguments.keep_journal,
+            busy_gpu_max_wait_s=arguments.busy_gpu_max_wait_s,
+            restart=reexecute,
+        )
+    except (OSError, DeviceAbsentError) as error:  # a full disk, a GPU that is gone: what was measured before is kept
+        logging.error("%s stopped: %s", arguments.record.stem, error)
+        sys.exit(1)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -42,12 +54,16 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--subject", choices=list(SUBJECTS), required=True)
     parser.add_argument("--size", choices=list(SIZES), required=True, help="of the networks")
     parser.add_argument("--device-type", choices=["cpu", "cuda"], required=True)
+    parser.add_argument("--device", help="what the device must be, e.g. nvidia-h200; by default any is measured")
     parser.add_argument("--accuracy-classes", choices=list(CLASSES), nargs="+", default=["strict"])
     parser.add_argument("--implementations", nargs="+", default=["kernel", "bmm"], help="of Kronecker-sparse layers")
     parser.add_argument("--modes", choices=MODES, nargs="+", default=["eager"])
     parser.add_argument("--protocol", type=json.loads, default={}, help='JSON, e.g. {"min_samples": 10}')
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
     parser.add_argument("--journal", type=Path, required=True, help="folder for what is measured before the end")
+    parser.add_argument("--keep-journal", action="store_true", help="leave it to aggregate_networks.py to clear it")
+    parser.add_argument("--busy-gpu-max-wait-s", type=float, default=0.0, help="wait so long for a GPU in use")
+    parser.add_argument("--log", type=Path, help="file to log to instead of stderr")
     return parser.parse_args()
 
 

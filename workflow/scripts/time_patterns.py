@@ -10,20 +10,33 @@ With --jobs, one line on stderr says how far the run is; every measurement is lo
 import argparse
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 
 import ksmm
-from ksmm.measure.bench import PoisonedDeviceError
 from ksmm.measure.job import reexecute, run_job
+from ksmm.measure.lock import DeviceAbsentError
+from ksmm.measure.measurement import utc_now
 from ksmm.measure.progress import progress_line
 from ksmm.measure.protocol import Protocol
+from ksmm.measure.provenance import check_device
+from ksmm.measure.study import Study
 
 
 def main() -> None:
     """Command line of this script."""
-    arguments = parse_arguments()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_arguments(parser)
+    arguments = parser.parse_args()
+    run(arguments, Study(Protocol.from_mapping(arguments.protocol)))
+
+
+def run(arguments: argparse.Namespace, study: Study) -> None:
+    """Runs the job that the command line asks for; starts itself again after an error that poisons the process."""
     log_to(arguments.log)
+    log_scheduler()
+    check_device(arguments.device_type, arguments.device)
     if arguments.jobs:
         line = progress_line(arguments.record.parent, arguments.jobs, arguments.record.stem)
         sys.stderr.write(f"{line}\n")
@@ -36,19 +49,24 @@ def main() -> None:
             dtypes=arguments.dtypes,
             layouts=arguments.layouts,
             implementations=names,
-            protocol=Protocol.from_mapping(arguments.protocol),
+            protocol=study.protocol,
             record=arguments.record,
             journal=arguments.journal,
+            study=study,
+            keep_journal=arguments.keep_journal,
+            busy_gpu_max_wait_s=arguments.busy_gpu_max_wait_s,
+            restart=reexecute,
         )
-    except PoisonedDeviceError:
-        reexecute()
+    except (OSError, DeviceAbsentError) as error:  # a full disk, a GPU that is gone: what was measured before is kept
+        logging.error("%s stopped: %s", arguments.record.stem, error)
+        sys.exit(1)
 
 
-def parse_arguments() -> argparse.Namespace:
-    """Reads the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that every job has."""
     parser.add_argument("--patterns", type=ksmm.Pattern.parse, nargs="+", required=True, help="a,b,c,d ...")
     parser.add_argument("--device-type", choices=["cpu", "cuda"], required=True)
+    parser.add_argument("--device", help="what the device must be, e.g. nvidia-h200; by default any is measured")
     parser.add_argument("--batch-size", type=int, required=True)
     parser.add_argument("--dtypes", nargs="+", default=["float32"], help="float32, float16, bfloat16")
     parser.add_argument("--layouts", nargs="+", default=list(ksmm.LAYOUTS), help="batch_first, batch_last")
@@ -56,20 +74,31 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--protocol", type=json.loads, default={}, help='JSON, e.g. {"min_samples": 10}')
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
     parser.add_argument("--journal", type=Path, required=True, help="folder for what is measured before the end")
+    parser.add_argument("--keep-journal", action="store_true", help="leave it to aggregate.py to clear the journal")
+    parser.add_argument("--busy-gpu-max-wait-s", type=float, default=0.0, help="wait so long for a GPU in use")
     parser.add_argument("--jobs", type=int, help="number of jobs whose records go to the same folder")
     parser.add_argument("--log", type=Path, help="file to log to instead of stderr")
-    return parser.parse_args()
+
+
+def log_scheduler() -> None:
+    """Logs which Slurm job this is and which GPUs it was given, so that the log can be held against the scheduler's."""
+    if "SLURM_JOB_ID" in os.environ:
+        gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "none")
+        logging.info("Slurm job %s, CUDA_VISIBLE_DEVICES %s", os.environ["SLURM_JOB_ID"], gpus)
 
 
 def log_to(path: Path | None) -> None:
     """Sends the log to the file, warnings to stderr too; without a file, everything to stderr."""
+    logging.raiseExceptions = False  # a log on a full disk must not bury the message that the disk is full
     stderr = logging.StreamHandler()
     handlers: list[logging.Handler] = [stderr]
     if path is not None:
         stderr.setLevel(logging.WARNING)
         path.parent.mkdir(parents=True, exist_ok=True)
-        handlers.append(logging.FileHandler(path, mode="w", encoding="utf-8"))
+        # appended to: a job that starts itself again, or that a run which was killed left behind, writes there, too
+        handlers.append(logging.FileHandler(path, encoding="utf-8"))
     logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=handlers)
+    logging.info("process %d, %s", os.getpid(), utc_now())
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ struct FirstTasks {
 
   void work(Tasks& tasks) const {
     const int64_t rows_floats = plan.batch_block * row_step + lanes;
-    const int64_t sums = plan.depth < plan.problem.c ? plan.batch_block / M * plan.panel_block : 1;
+    const int64_t sums = plan.depth < plan.steps ? plan.batch_block / M * plan.panel_block : 1;
     const Buffer buffer(rows_floats + sums * tile_floats);
     for (int64_t first, last; tasks.take(first, last);) {
       for (int64_t task = first; task < last; ++task)
@@ -50,9 +50,9 @@ struct FirstTasks {
   }
 
   void multiply(const Block& block, float* rows, float* sums) const {
-    const int64_t c = plan.problem.c;
-    for (int64_t k = 0; k < c; k += plan.depth) {
-      const int64_t depth = smaller(plan.depth, c - k);
+    const int64_t steps = plan.steps;
+    for (int64_t k = 0; k < steps; k += plan.depth) {
+      const int64_t depth = smaller(plan.depth, steps - k);
       copy_inputs(block, k, depth, rows);
       // The longer operand of the two stays in the first-level cache.
       if (!Format::slices(plan.problem.d)) {
@@ -71,29 +71,38 @@ struct FirstTasks {
 
   void copy_inputs(const Block& block, int64_t k, int64_t depth, float* rows) const {
     const Problem& p = plan.problem;
+    const Interleave<Element> interleave(smaller(p.d, lanes));
     for (int64_t m = 0; m < block.count; ++m) {
       const Stored* from = static_cast<const Stored*>(operands.x) + (block.n + m) * operands.x_stride;
-      const int64_t feature = (block.i * p.c + k) * p.d;
+      const int64_t first_k = k * Element::word_k, feature = (block.i * p.c + first_k) * p.d;
       if (!Format::slices(p.d)) {
-        convert<Element>(from + feature, depth * p.d, rows + m * row_step, operands.x_stride);
+        interleave(from + feature, (p.c - first_k) * p.d, depth, rows + m * row_step, operands.x_stride);
       } else {
-        copy_slices(from + feature, depth, p.a * p.c * p.d - feature, plan.group_of(block.set, 0) * lanes % p.d,
-                    rows + m * row_step);
+        copy_slices(from + feature, p.c - first_k, depth, p.a * p.c * p.d - feature,
+                    plan.group_of(block.set, 0) * lanes % p.d, rows + m * row_step);
       }
     }
     const int64_t rest = block.count % M;
     if (rest) std::memset(rows + block.count * row_step, 0, (compiled_rows<N>(rest) - rest) * row_step * sizeof(float));
   }
 
-  // For each k the elements j, j + 1, …, wrapped around at d, of a row that ends after `rest` elements. For d < L what
-  // follows the d elements is not used.
-  void copy_slices(const Stored* from, int64_t depth, int64_t rest, int64_t j, float* to) const {
+  // For each word of k the elements j, j + 1, …, wrapped around at d, of a row that ends after `rest` elements. For d <
+  // L what follows the d elements is not used.
+  void copy_slices(const Stored* from, int64_t left_k, int64_t depth, int64_t rest, int64_t j, float* to) const {
+    constexpr int word_k = Element::word_k;
     const int64_t d = plan.problem.d;
-    for (int64_t k = 0; k < depth; ++k, from += d, rest -= d, to += lanes) {
+    for (int64_t k = 0; k < depth; ++k, from += word_k * d, rest -= word_k * d, left_k -= word_k, to += lanes) {
+      const Stored* next = word_k == 2 && left_k > 1 ? from + d : nullptr;  // of the second k of a word
+      const Stored* next_j = next ? next + j : nullptr;
+      const int64_t last_rest = next ? rest - d : rest;  // after that one
       prefetch(from, j + operands.x_stride);
-      store(to, j + lanes <= rest ? Element::load(from + j) : load_some<Element>(from + j, rest - j));
+      if (j + lanes <= last_rest) {
+        store(to, load_words<Element>(from + j, next_j));
+      } else {
+        store(to, load_some_words<Element>(from + j, next_j, smaller(lanes, last_rest - j)));
+      }
       // Writes past the lanes of this k; the next k overwrites that.
-      if (d >= lanes && j + lanes > d) store(to + d - j, Element::load(from));
+      if (d >= lanes && j + lanes > d) store(to + d - j, load_words<Element>(from, next));
     }
   }
 
@@ -110,9 +119,9 @@ struct FirstTasks {
     const Problem& p = plan.problem;
     const int64_t output = plan.first_output(block.set, panel), count = smaller(M, block.count - m);
     if (output >= plan.outputs()) return;  // a group with fewer vectors than the first one
-    const bool is_last = k + depth == p.c;
+    const bool is_last = k + depth == plan.steps;
     float* tile = sums;
-    if (plan.depth < p.c) tile += (m / M * plan.panel_block + panel - block.first_panel) * tile_floats;
+    if (plan.depth < plan.steps) tile += (m / M * plan.panel_block + panel - block.first_panel) * tile_floats;
     Stored* y = static_cast<Stored*>(operands.y) + ((block.n + m) * p.a + block.i) * plan.outputs() + output;
     TileTarget target{k > 0 ? tile : nullptr, tile, N * lanes, lanes};
     bool direct = false;
@@ -126,8 +135,9 @@ struct FirstTasks {
       target.bias_vector_step = plan.group_step;
     }
     const float* vectors = weights + (block.set * plan.set_panels + panel) * plan.panel_floats() + k * N * lanes;
-    multiply_rows<N, row_step, Consecutive>(count, depth, Format::step(p.d), spread_of(plan.group_of(block.set, panel)),
-                                            rows + m * row_step, vectors, target);
+    multiply_rows<Element, N, row_step, Consecutive>(count, depth, Format::step(p.d),
+                                                     spread_of(plan.group_of(block.set, panel)), rows + m * row_step,
+                                                     vectors, target);
     if (is_last && !direct) write_tile(tile, count, output, y);
   }
 
@@ -143,7 +153,7 @@ struct FirstTasks {
 
 template <class Element, class Spread>
 void multiply_spread(const Problem& problem, const Operands& operands, ParallelFor parallel_for) {
-  const FirstPlan plan(problem, RowFormat<Spread>::most_depth(problem.d));
+  const FirstPlan plan(problem, RowFormat<Spread>::most_depth(problem.d), Element::word_k);
   const Buffer weights(plan.sets * plan.set_panels * plan.panel_floats());
   run(FirstWeights<Element>{plan, operands, weights.get()}, plan.sets * plan.set_panels, parallel_for);
   const Bias<Element> bias(problem, operands, plan.width * plan.group_step);

@@ -53,10 +53,10 @@ struct FirstPlan {
   int64_t sets, set_panels;           // a set: the panels that share rows of X
   int64_t panel_block, panel_blocks;  // panels in a task, tasks over a set
   int64_t batch_block, batch_blocks;
-  int64_t depth;
+  int64_t steps, depth;   // words along c, and at a time
   Indices orders[lanes];  // for Reorder, by group
 
-  FirstPlan(const Problem& p, int64_t most_depth) : problem(p) {
+  FirstPlan(const Problem& p, int64_t most_depth, int word_k) : problem(p), steps(divide_up(p.c, word_k)) {
     groups = p.d / common_divisor(p.d, lanes);
     group_step = groups * lanes;
     shared = p.d < lanes;
@@ -66,7 +66,7 @@ struct FirstPlan {
     panels = divide_up(vectors, width);
     sets = shared ? p.a : p.a * groups;
     set_panels = shared ? groups * panels : panels;
-    depth = divide_up(p.c, divide_up(p.c, most_depth));
+    depth = divide_up(steps, divide_up(steps, most_depth));
     panel_block = smaller(set_panels, larger(1, 65536 / (depth * width * lanes)));  // 256 KiB of weights
     panel_blocks = divide_up(set_panels, panel_block);
     panel_block = divide_up(set_panels, panel_blocks);
@@ -82,7 +82,7 @@ struct FirstPlan {
   }
 
   int64_t tasks() const { return batch_blocks * sets * panel_blocks; }
-  int64_t panel_floats() const { return problem.c * width * lanes; }
+  int64_t panel_floats() const { return steps * width * lanes; }
   int64_t outputs() const { return problem.b * problem.d; }  // of one (n, i)
   int64_t group_of(int64_t set, int64_t panel) const { return shared ? panel / panels : set % groups; }
   int64_t set_i(int64_t set) const { return shared ? set : set / groups; }

@@ -10,7 +10,7 @@
 namespace ksmm {
 namespace KSMM_VARIANT {
 
-// Weights of one panel: packed[((set·set_panels + panel)·c + k)·N·L + v·L + lane], zeros past the last output.
+// Weights of one panel: packed[((set·set_panels + panel)·steps + k)·N·L + v·L + lane], zeros past the last output.
 template <class Element>
 struct FirstWeights {
   using Stored = typename Element::Stored;
@@ -33,6 +33,11 @@ struct FirstWeights {
     }
   }
 
+  // The element of the k after that of word `step`, null beyond c.
+  const Stored* next_k(const Stored* element, int64_t step) const {
+    return step * Element::word_k + 1 < plan.problem.c ? element + operands.weight_strides[2] : nullptr;
+  }
+
   void pack_vector(const Stored* from, int64_t output, float* to) const {
     const Problem& p = plan.problem;
     const int64_t* strides = operands.weight_strides;
@@ -41,18 +46,22 @@ struct FirstWeights {
     const bool one_row = j + lanes <= p.d;
     if (count == lanes && strides[3] == 1 && (one_row || strides[1] == p.d)) {  // consecutive in memory
       from += r * strides[1] + j;
-      for (int64_t k = 0; k < p.c; ++k) store(to + k * step, Element::load(from + k * strides[2]));
+      for (int64_t k = 0; k < plan.steps; ++k) {
+        const Stored* first = from + k * Element::word_k * strides[2];
+        store(to + k * step, load_words<Element>(first, next_k(first, k)));
+      }
       return;
     }
     int64_t offsets[lanes];
     for (int64_t lane = 0; lane < count; ++lane) {
       offsets[lane] = (output + lane) / p.d * strides[1] + (output + lane) % p.d * strides[3];
     }
-    for (int64_t first = 0; first < p.c; first += 16) {  // a cache line of 16 k is read at once
-      const int64_t last = smaller(first + 16, p.c);
+    for (int64_t first = 0; first < plan.steps; first += 16) {  // a cache line of 16 k is read at once
+      const int64_t last = smaller(first + 16, plan.steps);
       for (int64_t lane = 0; lane < lanes; ++lane) {
         for (int64_t k = first; k < last; ++k) {
-          to[k * step + lane] = lane < count ? read<Element>(from + offsets[lane] + k * strides[2]) : 0.0f;
+          const Stored* element = from + offsets[lane] + k * Element::word_k * strides[2];
+          to[k * step + lane] = lane < count ? read_word<Element>(element, next_k(element, k)) : 0.0f;
         }
       }
     }

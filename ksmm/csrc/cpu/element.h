@@ -12,6 +12,7 @@ namespace KSMM_VARIANT {
 
 struct Float32 {
   using Stored = float;
+  static constexpr int word_k = 1;  // how many k a word of the tiles holds
   static KSMM_INLINE Vector load(const Stored* address) { return KSMM_VARIANT::load(address); }
   static KSMM_INLINE void store(Stored* address, Vector vector) { KSMM_VARIANT::store(address, vector); }
 };
@@ -34,6 +35,7 @@ KSMM_INLINE Words select(Indices condition, Words chosen, Words other) {
 
 struct BFloat16 {
   using Stored = uint16_t;
+  static constexpr int word_k = 1;
 
   static KSMM_INLINE Vector load(const Stored* address) { return (Vector)(load_halves(address) << 16); }
 
@@ -46,6 +48,7 @@ struct BFloat16 {
 
 struct Float16 {
   using Stored = uint16_t;
+  static constexpr int word_k = 1;
 
 #if defined(__AVX512F__)
   static KSMM_INLINE Vector load(const Stored* address) {

@@ -17,11 +17,15 @@ void multiply_elements(const Problem& problem, const Operands& operands, Paralle
 }
 
 void multiply(const Problem& problem, const Operands& operands, ParallelFor parallel_for) {
+#if defined(__AVX512BF16__)  // for what it has its own instructions, and nothing else
+  multiply_elements<BFloat16Pairs>(problem, operands, parallel_for);
+#else
   switch (problem.dtype) {
     case Dtype::float32: return multiply_elements<Float32>(problem, operands, parallel_for);
     case Dtype::float16: return multiply_elements<Float16>(problem, operands, parallel_for);
     case Dtype::bfloat16: return multiply_elements<BFloat16>(problem, operands, parallel_for);
   }
+#endif
 }
 
 }  // namespace KSMM_VARIANT

@@ -1,8 +1,8 @@
 // multiply_cpu: chooses the variant of the kernel for the instruction set of this machine.
 //
 // Each variant_*.cpp is the whole kernel, compiled with other flags (ksmm/toolchain.py); on machines other than x86-64
-// the baseline is all there is. The environment variable KSMM_CPU_VARIANT (baseline, avx2, avx512) asks for one
-// of them, for tests and for measuring what the wider vectors bring.
+// the baseline is all there is. The environment variable KSMM_CPU_VARIANT (baseline, avx2, avx512, avx512_bf16) asks
+// for one of them, for tests and for measuring what the wider vectors bring.
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
@@ -26,35 +26,44 @@ using Multiply = void (*)(const Problem&, const Operands&, ParallelFor);
 struct Variant {
   const char* name;
   Multiply multiply;  // null: this machine cannot run it
+  bool bfloat16_alone = false;
 };
 
 // The fastest first.
-std::array<Variant, 3> variants() {
+std::array<Variant, 4> variants() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   const bool has_avx2 =
       __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
   const bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  const bool has_pairs = has_avx512 && __builtin_cpu_supports("avx512bf16");
   const Multiply for_avx2 = has_avx2 ? avx2::multiply : nullptr;
   const Multiply for_avx512 = has_avx512 ? avx512::multiply : nullptr;
+  const Multiply for_pairs = has_pairs ? avx512_bf16::multiply : nullptr;
 #else
-  const Multiply for_avx2 = nullptr, for_avx512 = nullptr;
+  const Multiply for_avx2 = nullptr, for_avx512 = nullptr, for_pairs = nullptr;
 #endif
-  return {{{"avx512", for_avx512}, {"avx2", for_avx2}, {"baseline", baseline::multiply}}};
+  return {
+      {{"avx512_bf16", for_pairs, true}, {"avx512", for_avx512}, {"avx2", for_avx2}, {"baseline", baseline::multiply}}};
 }
 
-Multiply choose() {
+// Of the variant that was asked for, or else of the fastest that this machine runs. The one for bfloat16 alone leaves
+// the other dtypes to the next.
+Multiply choose(bool bfloat16) {
   const char* variable = std::getenv("KSMM_CPU_VARIANT");
   const std::string wanted = variable ? variable : "";
+  bool reached = wanted.empty();
   for (const Variant& variant : variants()) {
-    if (wanted.empty() ? variant.multiply != nullptr : wanted == variant.name) {
-      if (variant.multiply) return variant.multiply;
-      throw std::invalid_argument("KSMM_CPU_VARIANT is '" + wanted + "', which this machine cannot run; unset it");
+    if (wanted == variant.name) {
+      if (!variant.multiply)
+        throw std::invalid_argument("KSMM_CPU_VARIANT is '" + wanted + "', which this machine cannot run; unset it");
+      reached = true;
     }
+    if (reached && variant.multiply && (bfloat16 || !variant.bfloat16_alone)) return variant.multiply;
   }
   throw std::invalid_argument("KSMM_CPU_VARIANT is '" + wanted +
-                              "'; choose one of baseline, avx2, avx512, or unset it");
+                              "'; choose one of baseline, avx2, avx512, avx512_bf16, or unset it");
 }
 
 // Memory from here on is not reused by the C library but comes fresh from the system, which maps each page when it is
@@ -85,10 +94,10 @@ float* allocate(int64_t floats) {
 void release(float* memory) noexcept { ::operator delete(memory, cache_line); }
 
 void multiply_cpu(const Problem& problem, const Operands& operands, ParallelFor parallel_for) {
-  static const Multiply multiply = choose();
+  static const Multiply multiply = choose(false), multiply_bfloat16 = choose(true);
   if (problem.batch == 0) return;
   ask_for_large_pages(problem, operands.y);
-  multiply(problem, operands, parallel_for);
+  (problem.dtype == Dtype::bfloat16 ? multiply_bfloat16 : multiply)(problem, operands, parallel_for);
 }
 
 }  // namespace ksmm

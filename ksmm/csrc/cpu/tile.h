@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "spread.h"
+#include "words.h"
 
 namespace ksmm {
 namespace KSMM_VARIANT {
@@ -37,7 +38,7 @@ struct TileTarget {
   int64_t bias_row_step = 0, bias_vector_step = 0;
 };
 
-template <int M, int N, int row_step, class BiasSpread, class Step, class Spread>
+template <class Element, int M, int N, int row_step, class BiasSpread, class Step, class Spread>
 void multiply_tile(int64_t depth, Step depth_step, Spread spread, const float* rows, const float* vectors,
                    const TileTarget target) {
   Vector sum[M][N];
@@ -56,7 +57,7 @@ void multiply_tile(int64_t depth, Step depth_step, Spread spread, const float* r
     for (int m = 0; m < M; ++m) {
       const Vector element = spread(rows + m * row_step);
       KSMM_UNROLL
-      for (int v = 0; v < N; ++v) sum[m][v] += element * vector[v];
+      for (int v = 0; v < N; ++v) sum[m][v] = multiply_add<Element>(sum[m][v], element, vector[v]);
     }
   }
   if (target.bias) {
@@ -82,15 +83,16 @@ KSMM_INLINE int compiled_rows(int64_t rows) {
 }
 
 // multiply_tile with M = compiled_rows(rows).
-template <int N, int row_step, class BiasSpread, class Step, class Spread>
+template <class Element, int N, int row_step, class BiasSpread, class Step, class Spread>
 KSMM_INLINE void multiply_rows(int64_t rows, int64_t depth, Step depth_step, Spread spread, const float* from,
                                const float* vectors, const TileTarget& target) {
   switch (compiled_rows<N>(rows)) {
-    case 1: return multiply_tile<1, N, row_step, BiasSpread>(depth, depth_step, spread, from, vectors, target);
-    case 2: return multiply_tile<2, N, row_step, BiasSpread>(depth, depth_step, spread, from, vectors, target);
-    case 4: return multiply_tile<4, N, row_step, BiasSpread>(depth, depth_step, spread, from, vectors, target);
+    case 1: return multiply_tile<Element, 1, N, row_step, BiasSpread>(depth, depth_step, spread, from, vectors, target);
+    case 2: return multiply_tile<Element, 2, N, row_step, BiasSpread>(depth, depth_step, spread, from, vectors, target);
+    case 4: return multiply_tile<Element, 4, N, row_step, BiasSpread>(depth, depth_step, spread, from, vectors, target);
     default:
-      return multiply_tile<tile_rows(N), N, row_step, BiasSpread>(depth, depth_step, spread, from, vectors, target);
+      return multiply_tile<Element, tile_rows(N), N, row_step, BiasSpread>(depth, depth_step, spread, from, vectors,
+                                                                           target);
   }
 }
 

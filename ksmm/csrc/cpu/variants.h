@@ -18,5 +18,8 @@ void multiply(const Problem& problem, const Operands& operands, ParallelFor para
 namespace avx512 {
 void multiply(const Problem& problem, const Operands& operands, ParallelFor parallel_for);
 }
+namespace avx512_bf16 {  // of bfloat16 alone
+void multiply(const Problem& problem, const Operands& operands, ParallelFor parallel_for);
+}
 
 }  // namespace ksmm

@@ -1,0 +1,105 @@
+"""The CPU kernel against every other implementation, lazylinop among them where it is installed.
+
+    python benchmarks/cpu_rivals.py --batch 1024 > rivals.csv
+
+Takes turns, and keeps the shortest time of each: other programs on the machine disturb them alike. The last line, on
+the standard error, says how many times as fast as the best other one the kernel is, and on how many patterns it is
+faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+
+from ksmm.implementations import implementations
+from ksmm.measure.inputs import make_inputs
+from ksmm.pattern_lists import benchmark_patterns, stratified_sample
+from ksmm.patterns import Pattern
+from ksmm.problem import DTYPES, LAYOUTS, Problem
+
+HOPELESS = 3
+"""An implementation that took so many times as long as the best is not run again."""
+
+
+def products(problem: Problem, most_operations: float) -> dict[str, Callable[[], object]]:
+    """A product by each implementation that takes the problem, its weights packed.
+
+    Args:
+        problem: what is multiplied.
+        most_operations: where the dense matrix has more, it is left out.
+    """
+    inputs = make_inputs(problem, 0)
+    found = {}
+    for name, implementation in implementations().items():
+        dense = 2.0 * problem.batch_size * problem.pattern.rows * problem.pattern.columns
+        if implementation.supports(problem) is None and not (name == "dense" and dense > most_operations):
+            packed = implementation.pack(inputs.weight, problem.layout)
+            found[name] = lambda implementation=implementation, packed=packed: implementation.matmul(packed, inputs.x)
+    return found
+
+
+def shortest_times(runs: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Seconds of each, the shortest of so many rounds."""
+    shortest: dict[str, float] = {}
+    for turn in range(rounds + 1):
+        for name, run in runs.items():
+            if turn > 1 and shortest[name] > HOPELESS * min(shortest.values()):
+                continue
+            start = time.perf_counter()
+            run()
+            seconds = time.perf_counter() - start
+            if turn > 0:  # the first round warms up
+                shortest[name] = min(seconds, shortest.get(name, seconds))
+    return shortest
+
+
+def main() -> None:
+    """Measures and writes CSV to the standard output, row by row."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--patterns", nargs="+", type=Pattern.parse, help="default: a sample of the benchmark's")
+    parser.add_argument("--sample", type=int, default=30, help="how many patterns")
+    parser.add_argument("--largest", type=float, default=2e6, help="no pattern with more nonzero entries, or features")
+    parser.add_argument("--batch", type=int, default=1024)
+    parser.add_argument("--dtype", default="float32", choices=list(DTYPES))
+    parser.add_argument("--layouts", nargs="+", default=list(LAYOUTS), choices=list(LAYOUTS))
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--most-operations", type=float, default=2e11, help="of a dense product")
+    arguments = parser.parse_args()
+    patterns = arguments.patterns or stratified_sample(
+        [
+            pattern
+            for pattern in benchmark_patterns()
+            if max(pattern.nnz, 500 * max(pattern.shape)) <= arguments.largest
+        ],
+        arguments.sample,
+    )
+    writer = csv.writer(sys.stdout)
+    writer.writerow(["pattern", "batch_size", "dtype", "layout", "kernel_s", "best_other", "best_other_s", "speedup"])
+    for layout in arguments.layouts:
+        speedups = []
+        for pattern in patterns:
+            problem = Problem(pattern, arguments.batch, DTYPES[arguments.dtype], layout)
+            with torch.no_grad():
+                shortest = shortest_times(products(problem, arguments.most_operations), arguments.rounds)
+            kernel = shortest.pop("kernel")
+            best = min(shortest, key=shortest.get)
+            speedups.append(shortest[best] / kernel)
+            row = [pattern, arguments.batch, arguments.dtype, layout, f"{kernel:.4g}", best, f"{shortest[best]:.4g}"]
+            writer.writerow([*row, f"{speedups[-1]:.3f}"])
+            sys.stdout.flush()
+        faster = sum(speedup > 1 for speedup in speedups)
+        sys.stderr.write(
+            f"{layout}: {statistics.median(speedups):.2f} times as fast as the best other (median), "
+            f"faster on {faster} of {len(speedups)}\n"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+"""What the benchmark scripts share: medians by the pipeline's own timer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from ksmm.implementations import get_implementation
+from ksmm.measure import timer
+from ksmm.measure.inputs import make_inputs
+from ksmm.measure.protocol import Protocol
+from ksmm.problem import Problem
+
+
+def seconds_of_run(run: Callable[[], object], device_type: str, protocol: Protocol) -> float:
+    """The median time of one call, warmed up."""
+    run()
+    estimate = timer.estimate_seconds(run, protocol, device_type)
+    return timer.median(timer.time_product(run, protocol, device_type, estimate).samples_s)
+
+
+def seconds_of_product(problem: Problem, name: str, protocol: Protocol) -> float:
+    """The median time of one product, from a CUDA graph where launching it would rule.
+
+    Raises:
+        ValueError: there is no implementation of that name, or it does not take the problem.
+    """
+    implementation = get_implementation(name)
+    reason = implementation.supports(problem)
+    if reason is not None:
+        raise ValueError(f"{name} does not take {problem.pattern} in {problem.layout}: {reason}")
+    inputs = make_inputs(problem, protocol.seed)
+    packed = implementation.pack(inputs.weight, problem.layout)
+    with timer.strict_precision(), torch.no_grad():
+
+        def run() -> object:
+            return implementation.matmul(packed, inputs.x)
+
+        seconds = seconds_of_run(run, problem.device_type, protocol)
+        if problem.device_type == "cuda" and seconds < timer.CUDA_GRAPH_BELOW_S:
+            return timer.median(timer.time_cuda_graph(run, protocol, seconds).samples_s)
+    return seconds

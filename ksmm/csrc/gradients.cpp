@@ -1,0 +1,108 @@
+// The gradients of ksmm::ks_matmul, in differentiable steps, and the order in which it reads a weight best.
+//
+// In C++, since a formula in Python costs each product several microseconds, also where nobody asks for a gradient: half
+// as much as a small product takes.
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/einsum.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/library.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace {
+
+using Bias = std::optional<at::Tensor>;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+bool first(std::string_view layout) { return layout == "batch_first"; }
+
+// The kernel of the device, or of the compiler that traces: what lies below autograd.
+at::Tensor product(const at::Tensor& x, const at::Tensor& weight, std::string_view layout, const Bias& bias,
+                   std::string_view precision, int64_t configuration) {
+  static const auto operation = c10::Dispatcher::singleton()
+                                    .findSchemaOrThrow("ksmm::ks_matmul", "")
+                                    .typed<at::Tensor(const at::Tensor&, const at::Tensor&, std::string_view,
+                                                      const Bias&, std::string_view, int64_t)>();
+  return operation.call(x, weight, layout, bias, precision, configuration);
+}
+
+// The same weight, stored in the order in which the kernel of its device reads; the operator takes any. Stored as
+//   (a, c, b, d)  on a CPU in batch_first;
+//   (a, d, c, b)  strict on CUDA, whose kernel copies rows of r to shared memory as they are;
+//   (a, d, b, c)  otherwise; on CUDA with rows of k at multiples of 16 bytes.
+at::Tensor pack(const at::Tensor& weight, std::string_view layout, std::string_view precision) {
+  if (weight.device().is_cpu() && first(layout))
+    return weight.permute({0, 2, 1, 3}).contiguous().permute({0, 2, 1, 3});
+  if (precision == "strict") return weight.permute({0, 3, 2, 1}).contiguous().permute({0, 3, 2, 1});
+  const at::Tensor rows = weight.permute({0, 3, 1, 2});
+  const c10::SymInt c = weight.sym_size(2);
+  const int64_t multiple = weight.device().is_cpu() ? 1 : 16 / weight.element_size();
+  const c10::SymInt padding = (multiple - c % multiple) % multiple;
+  return at::constant_pad_nd_symint(rows, {0, padding}).contiguous().narrow_symint(3, 0, c).permute({0, 2, 3, 1});
+}
+
+// Σ_n ∂Y[n, i, r, j] X[n, i, k, j], as batched matrix products.
+at::Tensor weight_gradient(const at::Tensor& x, const at::Tensor& y_gradient, std::string_view layout,
+                           c10::SymIntArrayRef sizes) {
+  const c10::SymInt a = sizes[0], b = sizes[1], c = sizes[2], d = sizes[3];
+  const int64_t features = first(layout) ? 1 : 0;
+  return at::einsum(first(layout) ? "nirj,nikj->irkj" : "irjn,ikjn->irkj",
+                    {y_gradient.unflatten_symint(features, {a, b, d}), x.unflatten_symint(features, {a, c, d})});
+}
+
+struct Product : torch::autograd::Function<Product> {
+  static constexpr bool is_traceable = true;  // for compiled autograd: no state but what is saved
+
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
+                            std::string_view layout, const Bias& bias, std::string_view precision,
+                            int64_t configuration) {
+    context->save_for_backward({x, weight});
+    context->saved_data["layout"] = std::string(layout);
+    context->saved_data["precision"] = std::string(precision);
+    context->saved_data["biased"] = bias.has_value();
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    return product(x, weight, layout, bias, precision, configuration);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &weight = saved[1], &y_gradient = gradients[0];
+    const std::string layout = context->saved_data["layout"].toStringRef();
+    const std::string precision = context->saved_data["precision"].toStringRef();
+    at::Tensor of_x, of_weight, of_bias;
+    if (!y_gradient.defined()) return {of_x, of_weight, {}, of_bias, {}, {}};
+    // the factor with b and c exchanged is the transposed matrix
+    if (context->needs_input_grad(0))
+      of_x = product(y_gradient, pack(weight.transpose(1, 2), layout, precision), layout, std::nullopt, precision, -1);
+    if (context->needs_input_grad(1)) of_weight = weight_gradient(x, y_gradient, layout, weight.sym_sizes());
+    const bool biased = context->saved_data["biased"].toBool();  // only tensors that are there count as inputs
+    if (biased && context->needs_input_grad(2)) of_bias = y_gradient.sum(first(layout) ? 0 : 1);
+    return {of_x, of_weight, {}, of_bias, {}, {}};
+  }
+};
+
+at::Tensor ks_matmul_autograd(const at::Tensor& x, const at::Tensor& weight, std::string_view layout, const Bias& bias,
+                              std::string_view precision, int64_t configuration) {
+  const auto forward_gradient = [](const at::Tensor& tensor) { return torch::autograd::isFwGradDefined(tensor); };
+  TORCH_CHECK_NOT_IMPLEMENTED(!forward_gradient(x) && !forward_gradient(weight) && !(bias && forward_gradient(*bias)),
+                              "ks_matmul has no forward-mode gradients; use the reverse mode, or implementation=\"bmm\"");
+  const bool wanted = x.requires_grad() || weight.requires_grad() || (bias && bias->requires_grad());
+  if (at::GradMode::is_enabled() && wanted) return Product::apply(x, weight, layout, bias, precision, configuration);
+  const at::AutoDispatchBelowADInplaceOrView guard;
+  return product(x, weight, layout, bias, precision, configuration);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(ksmm, library) {
+  library.def("pack(Tensor weight, str layout, str precision=\"default\") -> Tensor", pack);
+}
+
+TORCH_LIBRARY_IMPL(ksmm, Autograd, library) { library.impl("ks_matmul", ks_matmul_autograd); }

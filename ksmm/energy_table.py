@@ -1,0 +1,152 @@
+"""The table of energies: records of the energy study in, one row per measurement out."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ksmm.measure.ceilings import Ceilings, read_ceilings
+from ksmm.measure.energy_ceilings import EnergyCeilings, read_energy_ceilings
+from ksmm.measure.measurement import Measurement
+from ksmm.patterns import Pattern
+from ksmm.problem import Problem, parse_dtype
+from ksmm.table import collect
+from ksmm.table_file import Format, read_csv, write_csv
+
+if TYPE_CHECKING:
+    import pandas
+
+logger = logging.getLogger(__name__)
+
+ENERGY_COLUMNS = {
+    "device": "text",
+    "pattern": "text",
+    "a": "integer",
+    "b": "integer",
+    "c": "integer",
+    "d": "integer",
+    "batch_size": "integer",
+    "dtype": "text",
+    "layout": "text",
+    "implementation": "text",
+    "part": "text",
+    "status": "text",
+    "reason": "text",
+    "energy_j": "number",
+    "iqr_j": "number",
+    "above_idle_j": "number",
+    "power_w": "number",
+    "idle_before_w": "number",
+    "idle_after_w": "number",
+    "median_s": "number",
+    "samples": "integer",
+    "runs_per_sample": "integer",
+    "quantisation": "number",
+    "protocol_met": "text",
+    "relative_error": "number",
+    "tolerance": "number",
+    "bytes_moved": "integer",
+    "operations": "integer",
+    "roofline_s": "number",
+    "roofline_j": "number",
+    "started_at": "text",
+    "device_name": "text",
+    "kernel_hash": "text",
+    "source": "text",
+}
+"""Name and kind of each column, in order; protocol_met is yes, no or empty, source is measured or imported."""
+
+ENERGY = Format(
+    ENERGY_COLUMNS,
+    ("device", "a", "b", "c", "d", "batch_size", "dtype", "layout", "implementation", "part"),
+    "energy_j",
+)
+"""The table of the energy study."""
+
+_FROM_ENERGY = ("energy_j", "iqr_j", "above_idle_j", "power_w", "idle_before_w", "idle_after_w", "quantisation")
+
+
+def aggregate_energy(
+    record_paths: Iterable[Path], ceilings_path: Path | None, energy_ceilings_path: Path | None, rejected: Path
+) -> pandas.DataFrame:
+    """Puts the measurements of all energy records into one table; several devices may be among them.
+
+    Args:
+        record_paths: the records, in any order; measurements without an energy that are ok (a timing record) are an
+            error of the caller's and left out with a warning.
+        ceilings_path: what measure_ceilings wrote; None leaves roofline_s and roofline_j empty.
+        energy_ceilings_path: what measure_energy_ceilings wrote; None leaves roofline_j empty.
+        rejected: the folder for records that cannot be used, see ksmm.table.aggregate.
+
+    Returns:
+        The columns of ENERGY_COLUMNS, rows sorted by device, pattern, batch size, dtype, layout and implementation.
+
+    Raises:
+        RecordError: the ceilings cannot be used.
+        OSError: a file cannot be read, or set aside.
+    """
+    ceilings = None if ceilings_path is None else read_ceilings(ceilings_path)
+    joules = None if energy_ceilings_path is None else read_energy_ceilings(energy_ceilings_path)
+    return collect(record_paths, rejected, lambda record: _rows(record, ceilings, joules), ENERGY)
+
+
+def read_energy_table(path: Path) -> pandas.DataFrame:
+    """Reads a table of energies and validates it; see ksmm.table_file.read_csv.
+
+    Raises:
+        TableError: it cannot be used; the message names the column.
+        OSError: it cannot be read.
+    """
+    return read_csv(path, ENERGY)
+
+
+def write_energy_table(frame: pandas.DataFrame, path: Path) -> None:
+    """Writes a table of energies as CSV, whole or not at all; see ksmm.table_file.write_csv.
+
+    Raises:
+        TableError: its columns are not those of ENERGY_COLUMNS.
+        OSError: the file cannot be written.
+    """
+    write_csv(frame, path, ENERGY)
+
+
+def _rows(record: dict[str, Any], ceilings: Ceilings | None, joules: EnergyCeilings | None) -> list[dict[str, Any]]:
+    device = record["device"]
+    shared = {
+        "device": device["slug"],
+        "device_name": device["name"],
+        "kernel_hash": record["provenance"]["kernel_hash"],
+        "source": "imported" if "imported" in record["provenance"] else "measured",
+    }
+    ceilings = ceilings if ceilings is not None and ceilings.device == device["slug"] else None
+    joules = joules if joules is not None and joules.device == device["slug"] else None
+    measurements = [Measurement.from_dict(values) for values in record["measurements"]]
+    timings = [m for m in measurements if m.status == "ok" and m.energy is None]
+    if timings:
+        logger.warning("record %s: %d measurements have no energy; they are left out", record["job"], len(timings))
+    return [_row(m, device["type"], ceilings, joules) | shared for m in measurements if m not in timings]
+
+
+def _row(
+    measurement: Measurement, device_type: str, ceilings: Ceilings | None, joules: EnergyCeilings | None
+) -> dict[str, Any]:
+    pattern = Pattern(*measurement.pattern)
+    dtype = parse_dtype(measurement.dtype)
+    problem = Problem(pattern, measurement.batch_size, dtype, measurement.layout, device_type)
+    roofline_s = None if ceilings is None else ceilings.attainable_seconds(problem)
+    values = {name: value for name, value in dataclasses.asdict(measurement).items() if name in ENERGY_COLUMNS}
+    energy = measurement.energy or {}
+    return values | {
+        "pattern": str(pattern),
+        **dict(zip("abcd", pattern, strict=True)),
+        **{name: energy.get(name) for name in _FROM_ENERGY},
+        "samples": len(energy.get("samples_j", ())),
+        "protocol_met": {True: "yes", False: "no", None: ""}[measurement.protocol_met],
+        "bytes_moved": problem.bytes_moved,
+        "operations": problem.operations,
+        "roofline_s": roofline_s,
+        "roofline_j": None if joules is None or roofline_s is None else joules.attainable_joules(problem, roofline_s),
+    }

@@ -1,0 +1,174 @@
+"""What a byte moved and an operation cost a device at best, in joules: measured on a copy and a matrix product."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ksmm.measure import nvidia, provenance, timer
+from ksmm.measure.ceilings import copy_operands, product_operands
+from ksmm.measure.energy import EnergyMeter
+from ksmm.measure.energy_counter import CounterError, NoCounterError, open_counter
+from ksmm.measure.energy_protocol import EnergyProtocol
+from ksmm.measure.energy_reading import EnergyReading, energy_values
+from ksmm.measure.files import prepare_folder, write_atomically
+from ksmm.measure.idle import wait_until_idle
+from ksmm.measure.lock import device_lock
+from ksmm.measure.measurement import rounded, utc_now
+from ksmm.measure.memory import release_memory
+from ksmm.measure.records import RecordError, dump, load_json
+from ksmm.problem import Problem, dtype_name, parse_dtype
+from ksmm.roofline import attainable_joules
+
+logger = logging.getLogger(__name__)
+
+SCHEMA_VERSION = 1
+_SECONDS = 20.0
+"""What measuring one of them may take."""
+
+
+@dataclass(frozen=True)
+class EnergyCeilings:
+    """The measured costs of a device.
+
+    Attributes:
+        device: its slug.
+        idle_w: power at rest.
+        joules_per_byte: above rest, of a large copy; bytes read and bytes written both counted.
+        joules_per_operation: above rest, of a large matrix product, by name of the dtype; float32 without TF32.
+    """
+
+    device: str
+    idle_w: float
+    joules_per_byte: float
+    joules_per_operation: dict[str, float]
+
+    def attainable_joules(self, problem: Problem, roofline_s: float) -> float | None:
+        """The energy roofline of a problem; None if its dtype was not measured."""
+        cost = self.joules_per_operation.get(dtype_name(problem.dtype))
+        return None if cost is None else attainable_joules(problem, roofline_s, self.idle_w, self.joules_per_byte, cost)
+
+
+def measure_energy_ceilings(
+    device_type: str, dtypes: Sequence[str], protocol: EnergyProtocol, record: Path, busy_gpu_max_wait_s: float = 0.0
+) -> None:
+    """Measures them, the device locked, and writes them as JSON; without a counter, the reason.
+
+    Args:
+        device_type: "cpu" or "cuda".
+        dtypes: names, at least one.
+        protocol: see EnergyProtocol.
+        record: the file to write.
+        busy_gpu_max_wait_s: for how many seconds to wait for a GPU on which another process computes.
+
+    Raises:
+        ValueError: an unknown dtype.
+        DeviceAbsentError: no such device.
+        UnwritableFolderError: nothing can be written there.
+    """
+    for dtype in dtypes:
+        parse_dtype(dtype)
+    prepare_folder(record.parent)
+    with device_lock(device_type) as device:
+        busy = wait_until_idle(device, busy_gpu_max_wait_s)
+        content: dict[str, Any] = {
+            "schema_version": SCHEMA_VERSION,
+            "started_at": utc_now(),
+            "device": provenance.device_facts(device_type),
+            "device_busy": busy,
+            "protocol": protocol.to_dict(),
+            "software": provenance.software_facts(),
+            "host": provenance.host_facts(),
+        }
+        try:
+            meter = EnergyMeter(open_counter(device_type), protocol, device_type)
+            content |= {"status": "ok", "reason": "", **_costs(meter, device_type, dtypes)}
+        except (NoCounterError, CounterError) as error:
+            logger.info("no energy ceilings: %s", error)
+            content |= {"status": "skipped", "reason": str(error)}
+        content["device_after"] = nvidia.device_state() if device_type == "cuda" else {}
+    write_atomically(record, dump(content, listed=""))
+
+
+def _costs(meter: EnergyMeter, device_type: str, dtypes: Sequence[str]) -> dict[str, Any]:
+    with torch.no_grad(), timer.strict_precision():
+        copied, moved = _copy(meter, device_type)
+        readings, costs = {}, {}
+        for dtype in dtypes:
+            release_memory(device_type)
+            readings[dtype], operations = _product(meter, device_type, parse_dtype(dtype))
+            costs[dtype] = readings[dtype].above_idle_j / operations
+        release_memory(device_type)
+    return {
+        "idle_w": copied.idle_before_w,
+        "joules_per_byte": copied.above_idle_j / moved,
+        "joules_per_operation": costs,
+        "readings": {"copy": _kept(copied), **{dtype: _kept(reading) for dtype, reading in readings.items()}},
+    }
+
+
+def _copy(meter: EnergyMeter, device_type: str) -> tuple[EnergyReading, int]:
+    """Of random bytes, since constant ones cost less, and how many bytes are read and written."""
+    source, target = copy_operands(device_type)
+    source.random_(0, 256)
+    return _reading(meter, lambda: target.copy_(source), device_type), 2 * source.numel()
+
+
+def _product(meter: EnergyMeter, device_type: str, dtype: torch.dtype) -> tuple[EnergyReading, int]:
+    """And how many operations it takes."""
+    left, right = product_operands(device_type, dtype)
+    out = torch.empty_like(left)
+    return _reading(meter, lambda: torch.matmul(left, right, out=out), device_type), 2 * left.shape[0] ** 3
+
+
+def _kept(reading: EnergyReading) -> dict[str, Any]:
+    return rounded(energy_values(reading) | {"samples_s": reading.samples_s})
+
+
+def _reading(meter: EnergyMeter, run: Callable[[], object], device_type: str) -> EnergyReading:
+    run()
+    estimate_s = timer.seconds_of(run, device_type)
+    reading = meter.measure(run, estimate_s, _SECONDS)
+    if reading.above_idle_j <= 0:
+        raise CounterError(f"a large copy or product draws {reading.power_w:.4g} W, no more than rest does")
+    logger.info("%.4g J in %.4g s at %.4g W", reading.energy_j, timer.median(reading.samples_s), reading.power_w)
+    return reading
+
+
+def read_energy_ceilings(path: Path) -> EnergyCeilings | None:
+    """Reads what measure_energy_ceilings wrote; None where the device has no counter.
+
+    Raises:
+        RecordError: it is no such file; the message names the key.
+        OSError: it cannot be read.
+    """
+    content = load_json(path)
+    if content.get("schema_version") != SCHEMA_VERSION:
+        raise RecordError(
+            f"{path} has schema_version {content.get('schema_version')!r}, not {SCHEMA_VERSION}; {_AGAIN}"
+        )
+    if content.get("status") == "skipped":
+        return None
+    slug = content["device"].get("slug") if isinstance(content.get("device"), dict) else None
+    costs = content.get("joules_per_operation")
+    if not isinstance(slug, str):
+        raise RecordError(f"{path}: key device.slug is missing; {_AGAIN}")
+    if not isinstance(costs, dict) or not all(_is_cost(cost) for cost in costs.values()):
+        raise RecordError(f"{path}: key joules_per_operation is not a table of positive numbers by dtype; {_AGAIN}")
+    for name in ("idle_w", "joules_per_byte"):
+        if not _is_cost(content.get(name)):
+            raise RecordError(f"{path}: key {name} is not a positive number; {_AGAIN}")
+    return EnergyCeilings(slug, content["idle_w"], content["joules_per_byte"], costs)
+
+
+_AGAIN = "remove it and measure the energy ceilings again"
+
+
+def _is_cost(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0

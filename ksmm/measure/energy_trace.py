@@ -1,0 +1,173 @@
+"""A trace of an energy counter: when it advanced and by how much, and the windows that begin and end where it did.
+
+A counter that advances only every now and then is right at the moments at which it advances. Windows that begin and end
+there are off by how exactly those moments are known, not by the whole of the counter's period.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy
+
+from ksmm.measure.energy_counter import Counter, CounterError
+
+
+@dataclass(frozen=True)
+class Window:
+    """What passed between two advances of the counter.
+
+    Attributes:
+        seconds, joules: of it.
+        runs: products in it; not an integer, since an advance seldom falls on the end of a product.
+    """
+
+    seconds: float
+    joules: float
+    runs: float
+
+
+class Trace:
+    """What the counter said whenever it was asked, and when how many products were done.
+
+    Args:
+        counter: asked by `poll`.
+        clock: seconds from some moment.
+
+    Raises:
+        CounterError: by `poll`, if the counter reads zero or less, or less than before.
+    """
+
+    def __init__(self, counter: Counter, clock: Callable[[], float]) -> None:
+        self.counter = counter
+        self.clock = clock
+        self.ticks: list[tuple[float, float]] = []
+        """Time and joules of each advance of the counter."""
+        self._last: float | None = None
+        self._done: list[tuple[float, float]] = []
+
+    def poll(self) -> None:
+        """Asks the counter and notes it if it advanced."""
+        joules = self.counter.read()
+        if joules <= 0:
+            raise CounterError(f"the energy counter ({self.counter.name}) reads {joules:g} J")
+        if self._last is not None and joules < self._last:
+            raise CounterError(
+                f"the energy counter ({self.counter.name}) went backwards, from {self._last:.6g} to {joules:.6g} J"
+            )
+        if self._last is not None and joules > self._last:
+            self.ticks.append((self.clock(), joules))
+        self._last = joules
+
+    def done(self, runs: int) -> None:
+        """Notes that so many products are over by now, since the trace began."""
+        self._done.append((self.clock(), float(runs)))
+
+    @property
+    def span_s(self) -> float:
+        """Seconds from the first advance to the last one."""
+        return self.ticks[-1][0] - self.ticks[0][0] if self.ticks else 0.0
+
+    @property
+    def known_until(self) -> float:
+        """The moment up to which it is known how many products were over; for ever where none was run."""
+        return self._done[-1][0] if self._done else math.inf
+
+    def ticks_between(self, begin: float, end: float) -> int:
+        """How often the counter advanced from one moment to another."""
+        return sum(begin <= moment <= end for moment, _ in self.ticks)
+
+    def refuse_still(self, start: float, seconds: float) -> None:
+        """Gives up on a counter that has not advanced for so long.
+
+        Args:
+            start: when it was asked first.
+            seconds: how long is too long.
+
+        Raises:
+            CounterError: it stands still.
+        """
+        if self.clock() - max(start, self.ticks[-1][0] if self.ticks else start) > seconds:
+            raise CounterError(f"the energy counter ({self.counter.name}) did not advance within {seconds:.3g} s")
+
+    def windows(self, seconds: float, runs: float = 0.0, most: int | None = None, begin: float = 0.0) -> list[Window]:
+        """Windows one after the other, each of at least so many seconds and products.
+
+        Args:
+            seconds: that each lasts at least.
+            runs: products that each holds at least.
+            most: how many windows at most.
+            begin: the moment before which none begins.
+        """
+        times, joules, done = self._known(begin)
+        windows: list[Window] = []
+        start = 0
+        for end in range(1, len(times)):
+            if most is not None and len(windows) == most:
+                break
+            if times[end] - times[start] >= seconds and done[end] - done[start] >= runs:
+                windows.append(Window(times[end] - times[start], joules[end] - joules[start], done[end] - done[start]))
+                start = end
+        return windows
+
+    def whole(self, begin: float = 0.0) -> Window:
+        """From the first advance after a moment to the last one.
+
+        Raises:
+            CounterError: it advanced less than twice.
+        """
+        times, joules, done = self._known(begin)
+        if len(times) < 2:
+            raise CounterError(
+                f"the energy counter ({self.counter.name}) advanced less than twice in the time there was"
+            )
+        return Window(times[-1] - times[0], joules[-1] - joules[0], done[-1] - done[0])
+
+    def _too_few(self) -> CounterError:
+        return CounterError(f"the energy counter ({self.counter.name}) advanced less than twice in the time there was")
+
+    def _known(self, begin: float) -> tuple[list[float], list[float], list[float]]:
+        """Time, joules and finished products at each advance from a moment on, linear between the ends of chunks."""
+        ticks = [tick for tick in self.ticks if begin <= tick[0] <= self.known_until]
+        times, joules = [moment for moment, _ in ticks], [joules for _, joules in ticks]
+        if not self._done:
+            return times, joules, [0.0] * len(times)
+        moments, runs = zip(*self._done, strict=True)
+        return times, joules, numpy.interp(times, moments, runs).tolist()
+
+    def intervals(self, begin: float = 0.0) -> tuple[numpy.ndarray, numpy.ndarray]:
+        """Seconds and joules between neighbouring advances from a moment on."""
+        ticks = [tick for tick in self.ticks if begin <= tick[0] <= self.known_until]
+        pairs = list(itertools.pairwise(ticks))
+        seconds = numpy.array([after[0] - before[0] for before, after in pairs])
+        return seconds, numpy.array([after[1] - before[1] for before, after in pairs])
+
+    def period_s(self, begin: float = 0.0) -> float:
+        """The median of the seconds between two advances.
+
+        Raises:
+            CounterError: it advanced less than twice.
+        """
+        seconds, _ = self.intervals(begin)
+        if len(seconds) == 0:
+            raise CounterError(
+                f"the energy counter ({self.counter.name}) advanced less than twice in the time there was"
+            )
+        return float(numpy.median(seconds))
+
+    def uncertainty_s(self, begin: float = 0.0) -> float:
+        """How wrong the length of a window can be, as far as the trace shows, while power is steady.
+
+        Each interval's joules over the mean power say how long it was by the counter's own account; the largest
+        difference from what the clock says is the uncertainty. It has in it how late an advance is noticed, how
+        irregularly the counter is brought up to date, and how unsteady power was.
+
+        Raises:
+            CounterError: the counter advanced less than twice.
+        """
+        seconds, joules = self.intervals(begin)
+        self.period_s(begin)
+        return float(numpy.abs(joules / (joules.sum() / seconds.sum()) - seconds).max())

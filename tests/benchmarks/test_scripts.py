@@ -1,0 +1,34 @@
+"""The benchmark scripts run, and write a number for every problem."""
+
+from __future__ import annotations
+
+import csv
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ksmm.implementations import get_implementation
+from ksmm.patterns import Pattern
+from ksmm.problem import DTYPES, Problem
+
+FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+@pytest.mark.parametrize(
+    ("script", "rows", "last"),
+    [("off_grid", 16, "per_operation"), ("gradients", 4, "bmm_s"), ("cpu_rivals", 2, "speedup")],
+)
+def test_a_number_for_every_problem(script: str, rows: int, last: str) -> None:
+    reason = get_implementation("kernel").supports(Problem(Pattern(2, 16, 16, 4), 80, DTYPES["float32"], "batch_last"))
+    if reason is not None:
+        pytest.skip(reason)
+    options = ["--dtype", "float32", "--batch", "80", "--patterns", "2,16,16,4"]
+    options += ["--rounds", "2"] if script == "cpu_rivals" else ["--device", "cpu", "--max-seconds", "0.002"]
+    command = [sys.executable, str(FOLDER / f"{script}.py"), *options]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    table = list(csv.DictReader(io.StringIO(output)))
+    assert len(table) == rows
+    assert all(float(row[last]) > 0 for row in table)

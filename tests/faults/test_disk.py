@@ -1,0 +1,91 @@
+"""A full disk and a folder that cannot be written to: said in one line, nothing lost, and no measurement blamed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ksmm.measure.records import read_record
+from tests.faults.conftest import statuses
+
+SCRIPT = Path(__file__).resolve().parents[2] / "workflow" / "scripts" / "time_patterns.py"
+
+# No file may become larger than 700 bytes: the begun measurement can be noted, its result not.
+LIMITED = """
+    if sys.argv[2] == "full":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (700, 700))
+    run(["bmm", "einsum"])
+"""
+
+
+def test_a_disk_that_is_full_three_times_is_no_fault_of_the_measurement(run_job, tmp_path):
+    for _ in range(3):
+        done = run_job(LIMITED, "full")
+        assert done.returncode != 0
+        assert "File too large" in done.stderr
+    assert list((tmp_path / "journal").iterdir()) == []
+    assert run_job(LIMITED, "not").returncode == 0
+    assert set(statuses(tmp_path).values()) == {"ok"}
+
+
+def time_patterns(folder: Path, *more: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, SCRIPT, "--patterns", "1,4,2,1", "--device-type", "cpu", "--batch-size", "4"]
+    command += ["--implementations", "bmm", "einsum", "dense", "--layouts", "batch_first", "--protocol"]
+    command += ['{"min_samples": 1, "max_samples": 1}', "--record", folder / "records" / "x.json"]
+    command += ["--journal", folder / "journal", *more]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 64 kB of its own."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    options = ["-t", "tmpfs", "-o", "size=64k", "tmpfs"]
+    mounted = subprocess.run(["mount", *options, folder], capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_disk_that_is_full_and_then_is_not(small_disk):
+    ballast = small_disk / "ballast"
+    with pytest.raises(OSError, match="No space left"), ballast.open("wb") as file:
+        file.write(bytes(2**20))
+        file.flush()
+    done = time_patterns(small_disk)
+    assert done.returncode == 1
+    assert "x stopped: [Errno 28] No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+    ballast.unlink()
+    done = time_patterns(small_disk)
+    assert done.returncode == 0, done.stderr
+    assert {entry["status"] for entry in read_record(small_disk / "records" / "x.json")["measurements"]} == {"ok"}
+
+
+@pytest.fixture
+def read_only(tmp_path):
+    """A folder that nobody can write to, not even root."""
+    folder = tmp_path / "read only"
+    folder.mkdir()
+    if os.geteuid() != 0:
+        folder.chmod(0o555)
+        yield folder
+        folder.chmod(0o755)
+        return
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", folder], capture_output=True, check=False)
+    if mounted.returncode:
+        pytest.skip("root can write anywhere, and nothing can be mounted here")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_folder_that_is_read_only_is_named_before_anything_is_measured(read_only):
+    done = time_patterns(read_only)
+    assert done.returncode == 1
+    assert f"results cannot be written to {read_only}/records: " in done.stderr
+    assert "make it writable or choose another folder" in done.stderr
+    assert "Traceback" not in done.stderr

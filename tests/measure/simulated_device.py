@@ -1,0 +1,108 @@
+"""A device with a known power trace and an energy counter as an H200 has one, on a clock of its own."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from ksmm.measure.energy_counter import Counter
+
+
+class SimulatedDevice:
+    """Draws `load_w` while a product runs and `idle_w` otherwise; its counter advances every now and then.
+
+    Args:
+        product_s: seconds of one product.
+        idle_w: watts at rest.
+        load_w: watts under load, at a moment.
+        period_s: the shortest and the longest time between two advances of the counter.
+        late_s: how much later than its own account an advance may be seen, at most.
+        unit_j: what the counter counts in.
+    """
+
+    def __init__(
+        self,
+        product_s: float = 0.002,
+        idle_w: float = 80.0,
+        load_w: Callable[[float], float] = lambda moment: 640.0,
+        period_s: tuple[float, float] = (0.09, 0.109),
+        late_s: float = 0.0,
+        unit_j: float = 1e-3,
+        seed: int = 0,
+    ) -> None:
+        self.now, self.joules = 100.0, 5000.0
+        self.product_s, self.idle_w, self.load_w = product_s, idle_w, load_w
+        self._generator = random.Random(seed)
+        self._period_s, self._late_s, self._unit_j = period_s, late_s, unit_j
+        self._shown, self._coming = self.joules, []
+        self._next = self.now + self._generator.uniform(*period_s)
+        self.products, self.product_joules = 0, 0.0
+        self.counter = Counter("simulated", self.read)
+
+    def clock(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self._pass(seconds, lambda moment: self.idle_w)
+
+    def run(self) -> None:
+        before = self.joules
+        self._pass(self.product_s, self.load_w)
+        self.products += 1
+        self.product_joules += self.joules - before
+
+    def read(self) -> float:
+        while self._coming and self._coming[0][0] <= self.now:
+            self._shown = self._coming.pop(0)[1]
+        return self._shown // self._unit_j * self._unit_j
+
+    def _pass(self, seconds: float, watts: Callable[[float], float]) -> None:
+        """In steps of at most a millisecond, in which power is constant."""
+        end = self.now + seconds
+        while self.now < end - 1e-12:
+            step = min(1e-3, end - self.now, max(self._next - self.now, 1e-9))
+            self.joules += watts(self.now) * step
+            self.now += step
+            if self.now >= self._next - 1e-12:
+                self._coming.append((self.now + self._generator.uniform(0, self._late_s), self.joules))
+                self._next = self.now + self._generator.uniform(*self._period_s)
+
+
+class SimulatedGpu(SimulatedDevice):
+    """The same, whose products run behind the host's back: a call of `run` returns after `launch_s`."""
+
+    launch_s = 5e-6
+
+    def __init__(self, **options: object) -> None:
+        super().__init__(**options)
+        self.busy_until, self.idle_s = self.now, 0.0
+        loaded = self.load_w
+        self.load_w = lambda moment: loaded(moment) if moment < self.busy_until else self.idle_w
+
+    def sleep(self, seconds: float) -> None:
+        self._pass(seconds, self.load_w)
+
+    def run(self) -> None:
+        if self.products:  # time that the GPU waits for the next product
+            self.idle_s += max(0.0, self.now - self.busy_until)
+        self.busy_until = max(self.now, self.busy_until) + self.product_s
+        self.products += 1
+        self.sleep(self.launch_s)
+
+    def event(self) -> SimulatedEvent:
+        """What stands for torch.cuda.Event."""
+        return SimulatedEvent(self)
+
+
+class SimulatedEvent:
+    """An event of a SimulatedGpu."""
+
+    def __init__(self, gpu: SimulatedGpu) -> None:
+        self._gpu, self._end = gpu, 0.0
+
+    def record(self) -> None:
+        self._end = self._gpu.busy_until
+
+    def query(self) -> bool:
+        self._gpu.sleep(1e-6)
+        return self._gpu.now >= self._end

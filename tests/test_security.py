@@ -1,0 +1,164 @@
+"""What strangers hand over is data: nothing in the tree unpickles, evaluates or puts it into a shell's command."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = sorted(path for part in ("ksmm", "workflow", "figures") for path in (ROOT / part).rglob("*.py"))
+NOTEBOOKS = sorted(ROOT.glob("notebooks/*.ipynb"))
+RULES = [ROOT / "Snakefile", *sorted(ROOT.glob("workflow/rules/*.smk"))]
+
+FORBIDDEN_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal", "pty", "commands"}
+FORBIDDEN_CALLS = {
+    *("eval", "exec", "compile", "__import__", "os.system", "os.popen", "subprocess.getoutput"),
+    *("subprocess.getstatusoutput", "yaml.load", "yaml.full_load", "yaml.unsafe_load", "yaml.load_all"),
+    *("pandas.read_pickle", "pd.read_pickle", "pandas.eval", "pd.eval", "asyncio.create_subprocess_shell"),
+}
+# What of a rule stands in a shell's command without being quoted: numbers, and words of which the schemas list all.
+UNQUOTED = {
+    *("params.patterns", "params.batch_size", "params.batch_sizes", "params.dtypes", "params.layouts", "params.layout"),
+    *("params.implementations", "params.device_type", "params.jobs", "params.max_seconds", "wildcards.dtype"),
+    "params.busy_gpu_max_wait_s",
+}
+
+
+def dotted(node: ast.expr) -> str:
+    """The name that is called: "torch.load" of torch.load(...)."""
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def faults(code: str) -> list[str]:
+    """What is forbidden in a piece of Python, each with its line."""
+    found = []
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            found += [f"{node.lineno}: import {name}" for name in names if name.split(".")[0] in FORBIDDEN_MODULES]
+        if isinstance(node, ast.Call):
+            name = dotted(node.func)
+            given = {word.arg: getattr(word.value, "value", word.value) for word in node.keywords}
+            careless = name == "torch.load" and given.get("weights_only") is not True
+            shell = "shell" in given and given["shell"] is not False
+            pickled = given.get("allow_pickle", False) is not False
+            if name in FORBIDDEN_CALLS or careless or shell or pickled:
+                found.append(f"{node.lineno}: {name}({', '.join(given)})")
+    return found
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        *("import pickle", "from joblib import load", "eval('1')", "os.system('ls')", "yaml.load(text)"),
+        *("torch.load(path)", "torch.load(path, weights_only=False)", "subprocess.run('ls', shell=True)"),
+        *("subprocess.run('ls', shell=quick)", "numpy.load(path, allow_pickle=True)", "x.y.eval\nexec(code)"),
+    ],
+)
+def test_what_is_forbidden_is_found(code):
+    assert len(faults(code)) == 1
+
+
+def test_what_is_allowed_is_not():
+    allowed = "torch.load(path, weights_only=True); json.loads(text); yaml.safe_load(text); model.eval(); re.compile(x)"
+    assert faults(f"{allowed}; subprocess.run(command, shell=False)") == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_source_unpickles_evaluates_or_calls_a_shell(path):
+    assert faults(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_no_notebook_does(path):
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.cell_type == "code":
+            lines = [line for line in cell.source.splitlines() if not line.startswith(("%", "!"))]
+            assert not [line for line in cell.source.splitlines() if line.startswith("!")]
+            assert faults("\n".join(lines)) == []
+
+
+def placeholders(text: str) -> list[str]:
+    """What the shell commands of a file of rules put in, without what is quoted."""
+    commands = re.findall(r"^    shell:\n((?:        .*\n)+)", text, re.MULTILINE)
+    return [name for command in commands for name in re.findall(r"\{([^{}]*)\}", command) if not name.endswith(":q")]
+
+
+def test_the_rules_quote_every_path_and_text():
+    texts = [path.read_text(encoding="utf-8") for path in RULES]
+    assert sum(text.count("    shell:\n") for text in texts) >= 10
+    found = {name for text in texts for name in placeholders(text)}
+    assert found <= UNQUOTED, f"quote these in their rules ({{{{...:q}}}}): {sorted(found - UNQUOTED)}"
+    assert placeholders('    shell:\n        "python {input.x} {log:q}"\n') == ["input.x"]
+
+
+def test_no_rule_runs_python_of_its_own():
+    for path in RULES:
+        assert not re.search(r"^    (run|script|notebook):", path.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_a_config_cannot_make_objects(tmp_path):
+    (tmp_path / "config.yaml").write_text(f"results: !!python/object/apply:pathlib.Path.touch [{tmp_path}/made]\n")
+    command = [sys.executable, "-m", "snakemake", "--snakefile", ROOT / "Snakefile", "--directory", tmp_path, "-n"]
+    command += ["--configfile", tmp_path / "config.yaml"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "Config file is not valid JSON or YAML" in done.stdout + done.stderr
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.fixture(scope="module")
+def execute_notebook():
+    path = ROOT / "workflow" / "scripts" / "execute_notebook.py"
+    specification = importlib.util.spec_from_file_location("execute_notebook", path)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+PARAMETERS = {"table": "/a b/time.csv", "device": "cpu-x86_64", "dtype": "float32", "layout": "both", "output": "/a b"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("device", "x\"; import os; os.system('ls')"), ("device", 3), ("dtype", "float64"), ("layout", "")),
+        *(("table", "time.pkl"), ("table", "a\nb.csv"), ("output", ""), ("more", "x")),
+    ],
+)
+def test_a_parameter_of_another_type_or_form_is_refused(execute_notebook, name, value):
+    assert execute_notebook.parameter_fault(PARAMETERS) is None
+    assert repr(value) in execute_notebook.parameter_fault({**PARAMETERS, name: value}) or name == "more"
+
+
+def test_a_text_of_a_stranger_is_no_script_in_the_page_of_a_notebook(execute_notebook, tmp_path):
+    outputs = [
+        nbformat.v4.new_output("display_data", {"text/markdown": "device <script>alert('planted')</script> x"}),
+        nbformat.v4.new_output(
+            "display_data", {"text/html": "<table><tr><td onclick='planted()'>kept</td></tr></table>"}
+        ),
+    ]
+    cell = nbformat.v4.new_code_cell("", outputs=outputs)
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), tmp_path / "x.ipynb")
+    execute_notebook.write_html(tmp_path / "x.ipynb", tmp_path / "x.html")
+    page = (tmp_path / "x.html").read_text()
+    assert "<script>alert" not in page
+    assert "onclick" not in page
+    assert "kept" in page
+
+
+def test_a_record_cannot_bring_lines_into_a_report():
+    schema = json.loads((ROOT / "ksmm/measure/record.schema.json").read_text())
+    for name in ("text", "line"):
+        assert re.search(schema["$defs"][name]["pattern"], "a reason, *with* marks")
+        assert not re.search(schema["$defs"][name]["pattern"], "a reason\n.. raw:: html")

@@ -1,0 +1,34 @@
+"""Measures what moving a byte and doing an operation cost a device at best, in joules.
+
+python workflow/scripts/measure_energy_ceilings.py --device-type cuda --dtypes float32 float16 --record ceilings.json
+"""
+
+import argparse
+import json
+import logging
+from pathlib import Path
+
+from ksmm.measure.energy_ceilings import measure_energy_ceilings
+from ksmm.measure.energy_protocol import EnergyProtocol
+from ksmm.measure.provenance import check_device
+
+
+def main() -> None:
+    """Command line of this script."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device-type", choices=["cpu", "cuda"], required=True)
+    parser.add_argument("--device", help="what the device must be, e.g. nvidia-h200; by default any is measured")
+    parser.add_argument("--dtypes", nargs="+", required=True, help="float32, float16, bfloat16")
+    parser.add_argument("--energy-protocol", type=json.loads, default={}, help='JSON, e.g. {"samples": 10}')
+    parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
+    parser.add_argument("--busy-gpu-max-wait-s", type=float, default=0.0, help="wait so long for a GPU in use")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    protocol = EnergyProtocol.from_mapping(arguments.energy_protocol)
+    check_device(arguments.device_type, arguments.device)
+    wait_s = arguments.busy_gpu_max_wait_s
+    measure_energy_ceilings(arguments.device_type, arguments.dtypes, protocol, arguments.record, wait_s)
+
+
+if __name__ == "__main__":
+    main()
