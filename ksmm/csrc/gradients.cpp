@@ -1,7 +1,7 @@
 // The gradients of ksmm::ks_matmul, in differentiable steps, and the order in which it reads a weight best.
 //
-// In C++, since a formula in Python costs each product several microseconds, also where nobody asks for a gradient: half
-// as much as a small product takes.
+// In C++, since a formula in Python costs each product several microseconds, also where nobody asks for a gradient:
+// half as much as a small product takes.
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
@@ -38,8 +38,7 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, std::string_vi
 //   (a, d, c, b)  strict on CUDA, whose kernel copies rows of r to shared memory as they are;
 //   (a, d, b, c)  otherwise; on CUDA with rows of k at multiples of 16 bytes.
 at::Tensor pack(const at::Tensor& weight, std::string_view layout, std::string_view precision) {
-  if (weight.device().is_cpu() && first(layout))
-    return weight.permute({0, 2, 1, 3}).contiguous().permute({0, 2, 1, 3});
+  if (weight.device().is_cpu() && first(layout)) return weight.permute({0, 2, 1, 3}).contiguous().permute({0, 2, 1, 3});
   if (precision == "strict") return weight.permute({0, 3, 2, 1}).contiguous().permute({0, 3, 2, 1});
   const at::Tensor rows = weight.permute({0, 3, 1, 2});
   const c10::SymInt c = weight.sym_size(2);
@@ -91,8 +90,9 @@ struct Product : torch::autograd::Function<Product> {
 at::Tensor ks_matmul_autograd(const at::Tensor& x, const at::Tensor& weight, std::string_view layout, const Bias& bias,
                               std::string_view precision, int64_t configuration) {
   const auto forward_gradient = [](const at::Tensor& tensor) { return torch::autograd::isFwGradDefined(tensor); };
-  TORCH_CHECK_NOT_IMPLEMENTED(!forward_gradient(x) && !forward_gradient(weight) && !(bias && forward_gradient(*bias)),
-                              "ks_matmul has no forward-mode gradients; use the reverse mode, or implementation=\"bmm\"");
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !forward_gradient(x) && !forward_gradient(weight) && !(bias && forward_gradient(*bias)),
+      "ks_matmul has no forward-mode gradients; use the reverse mode, or implementation=\"bmm\"");
   const bool wanted = x.requires_grad() || weight.requires_grad() || (bias && bias->requires_grad());
   if (at::GradMode::is_enabled() && wanted) return Product::apply(x, weight, layout, bias, precision, configuration);
   const at::AutoDispatchBelowADInplaceOrView guard;
