@@ -10,6 +10,8 @@
 #   make test, make lint, make format, make clean
 PYTHON ?= python3
 CORES ?= all
+# The tests run in so many processes side by side (some only wait).
+TEST_PROCESSES ?= 2
 CONFIG ?=
 DEVICE ?=
 # More options of pip, e.g. --extra-index-url with PyTorch's CPU builds, which are much smaller than those for CUDA.
@@ -55,7 +57,7 @@ publish:
 # The kernel is built first: where it is missing, its tests are skipped.
 test: $(INSTALLED)
 	$(BIN)/python -m ksmm build
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder
 
 audit:
 	$(PYTHON) .ci/audit.py

@@ -15,7 +15,8 @@ sys.path.insert(0, f"{workflow.basedir}/workflow")
 
 import cost_model
 from run_command import remember
-from run_settings import run_settings, use_own_python
+from run_devices import use_own_python
+from run_settings import run_settings
 from run_summary import read_rows, summary
 
 

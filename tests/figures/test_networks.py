@@ -16,7 +16,7 @@ from tests.figures.synthetic_networks import synthetic_networks
 
 import vit_study  # isort: skip - found through conftest
 
-SCRIPTS = {name: module for name, module in plan.scripts().items() if plan.source_name(module) == "networks"}
+SCRIPTS = {name: module for name, module in plan.scripts().items() if plan.study_of(module) == "networks"}
 
 
 @pytest.fixture(scope="module")

@@ -16,10 +16,16 @@ def planned(small_table, tmp_path, monkeypatch):
     write_table(small_table, tmp_path / "time.csv")
     write_energy_table(synthetic_energy_table(4), tmp_path / "energy.csv")
     output = tmp_path / "results" / "figures.json"
-    tables = ["--table", str(tmp_path / "time.csv"), "--energy", str(tmp_path / "energy.csv")]
-    monkeypatch.setattr("sys.argv", ["plan.py", *tables, "--output", str(output)])
+    monkeypatch.setattr("sys.argv", ["plan.py", "--table", str(tmp_path / "time.csv"), "--output", str(output)])
     plan.main()
     return output
+
+
+def study_by_name(name: str) -> str:
+    if "energy" in name or name.startswith("fig24"):
+        return "energy"
+    of_networks = ("table04", "table06", "table07", "table_language")
+    return "networks" if name.startswith(of_networks) else "time"
 
 
 def test_says_of_every_script_what_it_is(planned):
@@ -28,13 +34,13 @@ def test_says_of_every_script_what_it_is(planned):
     for name, entry in entries.items():
         assert set(entry) == {"kind", "study", "title", "caption", "missing"}
         assert entry["kind"] == ("figure" if name.startswith("fig") else "table")
-        assert entry["study"] == ("energy" if "energy" in name or name.startswith("fig24") else "time")
+        assert entry["study"] == study_by_name(name)
         assert bool(entry["caption"]) == (entry["missing"] is None)
 
 
 def test_a_table_that_is_not_there_is_a_reason(planned):
     entry = json.loads(planned.read_text(encoding="utf-8"))["table04_vit_submodules"]
-    assert entry["source"] == "networks"
+    assert entry["study"] == "networks"
     assert entry["missing"].startswith("there is no networks.csv")
 
 
@@ -57,7 +63,7 @@ def test_lists_what_is_left_out_and_why(planned):
 
 def test_without_a_table_of_energies_their_figures_are_missing(small_table):
     entries = plan.plan({"time": small_table})
-    missing = {name for name, entry in entries.items() if entry["missing"] == "there is no table of the study energy"}
+    missing = {name for name, entry in entries.items() if entry["missing"] == "there is no energy.csv, the table of the study energy"}
     assert missing == {name for name, entry in entries.items() if entry["study"] == "energy"}
     assert "fig07_energy" in missing
 

@@ -11,6 +11,8 @@ from tests.workflow.conftest import ROOT, run_snakemake
 from tests.workflow.test_run_config import changed, preset
 
 from check_config import ConfigError  # isort: skip - found through conftest
+import run_choices  # isort: skip
+import run_devices  # isort: skip
 import run_settings  # isort: skip
 
 MEASUREMENTS = ROOT / "measurements"
@@ -21,28 +23,28 @@ def test_a_gpu_asked_for_and_absent_is_an_error_that_says_what_to_do(monkeypatch
     (tmp_path / "nvidia-z1" / "time" / "records").mkdir(parents=True)
     (tmp_path / "nvidia-z1" / "time" / "records" / "1x2x2x1.json").touch()
     with pytest.raises(ConfigError, match=r"device is 'cuda'.*no GPU.*device=cpu.*device=nvidia-z1"):
-        run_settings.resolve_device("cuda", tmp_path)
-    assert run_settings.resolve_device("auto", tmp_path)[1] == "cpu"
-    assert run_settings.resolve_device("nvidia-z1", tmp_path) == ("nvidia-z1", "published")
+        run_devices.resolve_device("cuda", tmp_path)
+    assert run_devices.resolve_device("auto", tmp_path)[1] == "cpu"
+    assert run_devices.resolve_device("nvidia-z1", tmp_path) == ("nvidia-z1", "published")
 
 
 def test_a_device_that_is_not_published_is_an_error_that_lists_those_that_are(tmp_path):
     (tmp_path / "nvidia-z1" / "time" / "records").mkdir(parents=True)
     (tmp_path / "nvidia-z1" / "time" / "records" / "1x2x2x1.json").touch()
     with pytest.raises(ConfigError, match=r"device is 'nvidia-z2'.*auto, cpu or cuda.*nvidia-z1"):
-        run_settings.resolve_device("nvidia-z2", tmp_path)
+        run_devices.resolve_device("nvidia-z2", tmp_path)
 
 
 def test_a_gpu_of_a_cluster_is_not_looked_for_here(monkeypatch, tmp_path):
     monkeypatch.setattr("torch.cuda.is_available", lambda: pytest.fail("asked for a GPU"))
-    assert run_settings.resolve_device("cuda:nvidia-z1", tmp_path) == ("nvidia-z1", "cuda")
+    assert run_devices.resolve_device("cuda:nvidia-z1", tmp_path) == ("nvidia-z1", "cuda")
 
 
 def test_results_below_a_file_are_refused(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match=r"results cannot be written.*file is a file.*--config results="):
-        run_settings.check_writable(tmp_path / "file" / "results")
-    run_settings.check_writable(tmp_path / "a" / "b" / "c")
+        run_devices.check_writable(tmp_path / "file" / "results")
+    run_devices.check_writable(tmp_path / "a" / "b" / "c")
     assert not (tmp_path / "a").exists()
 
 
@@ -80,14 +82,14 @@ def test_a_device_published_without_networks_has_no_table_of_them(monkeypatch, t
     (tmp_path / "nvidia-z1" / "time" / "records" / "1x2x2x1.json").touch()
     config = {**preset("test"), "device": "nvidia-z1", "measurements": str(tmp_path), "results": str(tmp_path / "r")}
     settings = run_settings.run_settings(config)
-    assert [Path(table).name for table in settings.tables] == ["time.csv"]
+    assert [Path(table).name for table in settings.tables] == ["time.csv", "energy.csv"]
     assert settings.networks_results == []
 
 
-@pytest.mark.parametrize(("in_all", "tables"), [(True, ["time.csv", "networks.csv"]), (False, ["time.csv"])])
+@pytest.mark.parametrize(("in_all", "tables"), [(True, ["networks.csv"]), (False, [])])
 def test_networks_are_part_of_all_where_the_config_says_so(in_all, tables):
     settings = run_settings.run_settings(changed(preset("test"), "networks.in_all", in_all))
-    assert [Path(table).name for table in settings.tables] == tables
+    assert [Path(table).name for table in settings.tables] == ["time.csv", "energy.csv", *tables]
     assert [Path(path).name for path in settings.networks_results] == [
         *("networks.csv", "networks_profile.csv", "vit_submodules.json")
     ]
@@ -99,7 +101,7 @@ def test_every_preset_gives_jobs_that_cover_its_patterns_once(name):
     settings = run_settings.run_settings(config)
     patterns = list(itertools.chain(*settings.jobs.values()))
     assert len(patterns) == len(set(patterns))
-    assert patterns == [str(p) for p in run_settings.chosen_patterns(config["cpu"]["patterns"], "cpu.patterns")]
+    assert patterns == [str(p) for p in run_choices.chosen_patterns(config["cpu"]["patterns"], "cpu.patterns")]
     assert settings.implementations == list(ksmm.implementations())
     if name == "paper":
         assert len(patterns) == 627
@@ -108,32 +110,32 @@ def test_every_preset_gives_jobs_that_cover_its_patterns_once(name):
 def test_a_library_that_is_gone_is_an_error_that_keeps_what_was_measured(monkeypatch, tmp_path):
     record = tmp_path / "build.json"
     monkeypatch.setattr("ksmm.build.find", lambda sources=None: None)
-    run_settings.check_library(record, "0123")
+    run_devices.check_library(record, "0123")
     for content in ({"library": None, "source_hash": "0123"}, {"library": "/gone", "source_hash": "4567"}):
         record.write_text(json.dumps(content))
-        run_settings.check_library(record, "0123")
+        run_devices.check_library(record, "0123")
     record.write_text(json.dumps({"library": "/gone", "source_hash": "0123"}))
     with pytest.raises(ConfigError, match=r"build\.json says.*is built, but.*not.*built"):
-        run_settings.check_library(record, "0123")
+        run_devices.check_library(record, "0123")
 
 
 def test_limits_are_kept_and_refused_where_they_leave_nothing():
     section = {"list": "benchmark", "sample": 10, "max_nnz": 100_000, "max_features": 2048, "explicit": None}
-    chosen = run_settings.chosen_patterns(section, "cpu.patterns")
+    chosen = run_choices.chosen_patterns(section, "cpu.patterns")
     assert len(chosen) == 10
     assert all(p.nnz <= 100_000 and max(p.shape) <= 2048 for p in chosen)
     with pytest.raises(ConfigError, match=r"cpu.patterns.max_nnz = 5"):
-        run_settings.chosen_patterns({**section, "max_nnz": 5}, "cpu.patterns")
+        run_choices.chosen_patterns({**section, "max_nnz": 5}, "cpu.patterns")
 
 
 def test_jobs_are_named_by_their_patterns():
     patterns = [ksmm.Pattern(1, 2, 3, 4), ksmm.Pattern(1, 2, 3, 5), ksmm.Pattern(1, 2, 3, 6)]
-    assert run_settings.timing_jobs(patterns, 1) == {
+    assert run_choices.timing_jobs(patterns, 1) == {
         "1x2x3x4": ["1,2,3,4"],
         "1x2x3x5": ["1,2,3,5"],
         "1x2x3x6": ["1,2,3,6"],
     }
-    assert run_settings.timing_jobs(patterns, 2) == {
+    assert run_choices.timing_jobs(patterns, 2) == {
         "1x2x3x4-to-1x2x3x5": ["1,2,3,4", "1,2,3,5"],
         "1x2x3x6": ["1,2,3,6"],
     }
@@ -151,7 +153,7 @@ def test_where_there_is_no_energy_counter_one_job_writes_it_all_down(monkeypatch
 
 def test_the_default_gpu_sample_is_150_patterns_of_the_energy_list():
     section = preset("default")["energy"]["cuda"]["patterns"]
-    chosen = run_settings.chosen_patterns(section, "energy.cuda.patterns")
+    chosen = run_choices.chosen_patterns(section, "energy.cuda.patterns")
     assert len(chosen) == 150
     assert set(chosen) <= set(ksmm.energy_patterns())
     assert sum(pattern.a == 1 for pattern in chosen) == 75
@@ -161,7 +163,7 @@ def test_imported_records_of_other_devices_are_found(tmp_path):
     for device in ("tesla-v100", "nvidia-z1"):
         (tmp_path / device / "energy" / "records").mkdir(parents=True)
         (tmp_path / device / "energy" / "records" / "imported-1.json").touch()
-    (path,) = run_settings.imported_records(tmp_path, "nvidia-z1")
+    (path,) = run_devices.imported_records(tmp_path, "nvidia-z1")
     assert path.endswith("tesla-v100/energy/records/imported-1.json")
-    assert run_settings.imported_records(tmp_path / "none", "cpu") == []
-    assert run_settings.published_devices(tmp_path) == ["nvidia-z1", "tesla-v100"]
+    assert run_devices.imported_records(tmp_path / "none", "cpu") == []
+    assert run_devices.published_devices(tmp_path) == ["nvidia-z1", "tesla-v100"]
