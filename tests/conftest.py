@@ -10,7 +10,7 @@ import torch
 TESTS = Path(__file__).parent
 
 IN_ONE_PROCESS = ("slurm", "workflow")
-"""Folders whose tests share what takes minutes: a cluster, a finished run. With pytest-xdist one process has them all."""
+"""Folders whose tests share what takes minutes: a cluster, a finished run. One process has them all."""
 
 BY_FILE = ("faults", "figures", "measure", "networks")
 """Folders in which the tests of a file share something."""

@@ -63,7 +63,8 @@ def test_lists_what_is_left_out_and_why(planned):
 
 def test_without_a_table_of_energies_their_figures_are_missing(small_table):
     entries = plan.plan({"time": small_table})
-    missing = {name for name, entry in entries.items() if entry["missing"] == "there is no energy.csv, the table of the study energy"}
+    absent = "there is no energy.csv, the table of the study energy"
+    missing = {name for name, entry in entries.items() if entry["missing"] == absent}
     assert missing == {name for name, entry in entries.items() if entry["study"] == "energy"}
     assert "fig07_energy" in missing
 
