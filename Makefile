@@ -57,7 +57,7 @@ publish:
 # The kernel is built first: where it is missing, its tests are skipped.
 test: $(INSTALLED)
 	$(BIN)/python -m ksmm build
-	$(BIN)/pytest -n $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder
+	$(BIN)/pytest -n $(TEST_PROCESSES)
 
 audit:
 	$(PYTHON) .ci/audit.py

@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 
-TESTS = Path(__file__).parent
-
-IN_ONE_PROCESS = ("slurm", "workflow")
-"""Folders whose tests share what takes minutes: a cluster, a finished run. One process has them all."""
-
-BY_FILE = ("faults", "figures", "measure", "networks")
-"""Folders in which the tests of a file share something."""
+from tests.processes import Together, rank
 
 TOLERANCES = {torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}
 """Relative error (Frobenius) against float64: about ten times the rounding of one result."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """For pytest-xdist: what must stay together does, and the longest, which mostly waits, begins first."""
-    items.sort(key=lambda item: _folder(item) not in IN_ONE_PROCESS)  # stable
-    for item in items:
-        folder = _folder(item)
-        if folder in IN_ONE_PROCESS:
-            item.add_marker(pytest.mark.xdist_group(folder))
-        elif folder in BY_FILE:
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The order of tests that several processes share."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=rank)
 
 
-def _folder(item: pytest.Item) -> str:
-    return item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Together:
+    """Which process gets which tests, where there are several."""
+    config.option.loadscopereorder = False
+    return Together(config, log)
 
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
