@@ -37,6 +37,7 @@ RESULTS = run.results
 
 wildcard_constraints:
     name=r"\w+",
+    subject=r"\w+",
     dtype=r"float32|float16|bfloat16",
 
 

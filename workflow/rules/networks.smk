@@ -38,9 +38,9 @@ rule measure_networks:
     message:
         "Measuring networks: {wildcards.subject}"
     shell:
-        "python {params.script:q} --subject {wildcards.subject} --size {params.size}"
-        " --device {params.device:q} --device-type {params.device_type} --accuracy-classes {params.accuracy_classes}"
-        " --implementations {params.implementations} --modes {params.modes} --protocol {params.protocol:q}"
+        "python {params.script:q} --subject {wildcards.subject:q} --size {params.size:q}"
+        " --device {params.device:q} --device-type {params.device_type} --accuracy-classes {params.accuracy_classes:q}"
+        " --implementations {params.implementations:q} --modes {params.modes:q} --protocol {params.protocol:q}"
         " --record {output.record:q} --journal {params.journal:q} --log {log:q}"
         " --keep-journal --busy-gpu-max-wait-s {params.busy_gpu_max_wait_s}"
 
@@ -71,8 +71,8 @@ rule profile_networks:
     message:
         "Profiling networks kernel by kernel"
     shell:
-        "python {params.script:q} --size {params.size} --device-type {params.device_type}"
-        " --accuracy-classes {params.accuracy_classes} --implementation {params.implementation}"
+        "python {params.script:q} --size {params.size:q} --device-type {params.device_type}"
+        " --accuracy-classes {params.accuracy_classes:q} --implementation {params.implementation:q}"
         " --output {output.profile:q} > {log:q} 2>&1"
 
 
