@@ -54,7 +54,7 @@ class Submission:
         """Starts Snakemake, which writes to output.txt."""
         command = [sys.executable, "-m", "snakemake", "--snakefile", ROOT / "Snakefile", "--profile", PROFILE]
         command += ["--directory", self.folder, "--configfile", TEST_CONFIG, self.folder / "config.json"]
-        command += ["--slurm-init-seconds-before-status-checks", "2", *arguments]
+        command += ["--slurm-init-seconds-before-status-checks", "7", *arguments]
         with (self.folder / "output.txt").open("a") as output:
             return subprocess.Popen(
                 command, stdout=output, stderr=output, env=self._environment, cwd=self.folder, start_new_session=True
