@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import json
 import re
@@ -12,6 +13,10 @@ from pathlib import Path
 
 import nbformat
 import pytest
+
+from ksmm.measure.records import RecordError, read_record, write_record
+from ksmm.networks.records import read_record as read_network_record
+from tests.measure.sample_records import network_measurement, record_content
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted(path for part in ("ksmm", "workflow", "figures") for path in (ROOT / part).rglob("*.py"))
@@ -157,8 +162,45 @@ def test_a_text_of_a_stranger_is_no_script_in_the_page_of_a_notebook(execute_not
     assert "kept" in page
 
 
-def test_a_record_cannot_bring_lines_into_a_report():
-    schema = json.loads((ROOT / "ksmm/measure/record.schema.json").read_text())
+RECORDS = {
+    "ksmm/measure/record.schema.json": (record_content, read_record),
+    "ksmm/networks/record.schema.json": (
+        lambda: record_content(measurements=[network_measurement().to_dict()]),
+        read_network_record,
+    ),
+}
+OF_A_TABLE = [
+    *(("job",), ("device", "slug"), ("device", "name"), ("provenance", "kernel_hash")),
+    *(("provenance", "software", "versions", "torch"), ("provenance", "software", "versions", "transformers")),
+]
+
+
+@pytest.mark.parametrize("schema", RECORDS)
+def test_a_text_of_a_record_is_one_line(schema):
+    schema = json.loads((ROOT / schema).read_text())
     for name in ("text", "line"):
-        assert re.search(schema["$defs"][name]["pattern"], "a reason, *with* marks")
-        assert not re.search(schema["$defs"][name]["pattern"], "a reason\n.. raw:: html")
+        pattern = schema["$defs"][name]["pattern"]
+        assert re.search(pattern, "a reason, *with* marks, ö and 中")
+        for text in ("a reason\n.. raw:: html", "a reason\n", "a\rb", "a\x1b[31m", "a\x85b", "a\u2028b"):
+            assert not re.search(pattern, text), repr(text)
+
+
+@pytest.mark.parametrize("schema", RECORDS)
+def test_a_record_cannot_bring_lines_into_a_report(schema, tmp_path):
+    make, read = RECORDS[schema]
+    write_record(tmp_path / "1x192x48x2.json", make())
+    read(tmp_path / "1x192x48x2.json")
+    entry = make()["measurements"][0]
+    texts = [("measurements", 0, name) for name, value in entry.items() if isinstance(value, str) and name != "status"]
+    assert ("measurements", 0, "reason") in texts
+    for *path, last in [*OF_A_TABLE, *texts]:
+        for planted in ("x\n.. raw:: html", "x\n"):
+            content = make()
+            part = functools.reduce(lambda part, key: part[key], path, content)
+            part[last] = planted
+            if last == "reason":
+                content["measurements"][0] |= {"status": "failed", "samples_s": [], "runs_per_sample": 0}
+                content["measurements"][0] |= {"median_s": None, "iqr_s": None, "protocol_met": None}
+            write_record(tmp_path / "1x192x48x2.json", content)
+            with pytest.raises(RecordError, match=rf"key .*{last}.*(does not match|is not one of)"):
+                read(tmp_path / "1x192x48x2.json")

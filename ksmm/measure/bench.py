@@ -216,8 +216,12 @@ def _too_slow(count: int, seconds: float, protocol: Protocol) -> _GaveUpError:
 
 
 def one_line(error: BaseException) -> str:
-    """The first line of an exception's message, as much as a table can bear; of PyTorch's account of memory the sum."""
+    """The first line of an exception's message, as much as a table can bear; of PyTorch's account of memory the sum.
+
+    Tabulators and the codes that colour a terminal become spaces: no record may hold them.
+    """
     lines = str(error).strip().splitlines()
+    lines = ["".join(character if character.isprintable() else " " for character in line).strip() for line in lines]
     return lines[0].split(" Including non-PyTorch memory")[0][:_REASON_LENGTH] if lines else type(error).__name__
 
 

@@ -9,7 +9,7 @@ import torch
 
 from ksmm.implementations import implementations
 from ksmm.measure import memory
-from ksmm.measure.bench import Bench, PoisonedDeviceError
+from ksmm.measure.bench import Bench, PoisonedDeviceError, one_line
 from ksmm.patterns import Pattern
 from ksmm.problem import LAYOUTS, Problem
 from tests.measure.conftest import exact
@@ -229,3 +229,7 @@ def test_every_implementation_can_be_measured(name, layout, quick, device):
 
 def test_memory_that_is_there_is_positive_and_no_more_than_the_machines():
     assert 0 < memory.available_bytes("cpu") < 2**50
+
+
+def test_a_reason_is_one_line_of_text_that_a_record_may_hold():
+    assert one_line(ValueError("\x1b[31mno\tgood\ud800\x1b[0m\nsecond")) == "[31mno good  [0m"

@@ -127,15 +127,21 @@ def test_a_record_that_makes_no_sense_is_refused(key, value, message, finished, 
     content = json.loads(finished.read_text())
     content["measurements"][1][key] = value
     content["checksum"] = checksum(content)
-    (tmp_path / "bad.json").write_text(json.dumps(content))
+    (tmp_path / "mine.json").write_text(json.dumps(content))
     with pytest.raises(RecordError, match=message):
-        read_record(tmp_path / "bad.json")
+        read_record(tmp_path / "mine.json")
+
+
+def test_a_record_under_another_jobs_name_is_refused(finished, tmp_path):
+    (tmp_path / "yours.json").write_text(finished.read_text())
+    with pytest.raises(RecordError, match="is the record of job mine, under another job's name"):
+        read_record(tmp_path / "yours.json")
 
 
 def test_a_record_that_was_changed_is_set_aside(finished, tmp_path, caplog):
     (tmp_path / "records").mkdir()
     text = finished.read_text()
-    (tmp_path / "records" / "good.json").write_text(text)
+    (tmp_path / "records" / "mine.json").write_text(text)
     (tmp_path / "records" / "bad.json").write_text(text.replace('"batch_size": 2', '"batch_size": 3', 1))
     with caplog.at_level(logging.WARNING):
         table = aggregate((tmp_path / "records").glob("*.json"), tmp_path / "rejected")
