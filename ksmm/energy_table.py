@@ -99,7 +99,9 @@ def aggregate_energy(
     """
     ceilings = None if ceilings_path is None else read_ceilings(ceilings_path)
     joules = None if energy_ceilings_path is None else read_energy_ceilings(energy_ceilings_path)
-    return collect(record_paths, rejected, lambda record: _rows(record, ceilings, joules), ENERGY, device, used, imported)
+    return collect(
+        record_paths, rejected, lambda record: _rows(record, ceilings, joules), ENERGY, device, used, imported
+    )
 
 
 def read_energy_table(path: Path) -> pandas.DataFrame:

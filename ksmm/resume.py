@@ -121,7 +121,9 @@ def mend_results(results: Path, device: str) -> None:
         for path in sorted((results / study / "records").glob("*.json")):
             _set_aside_if_bad(path, results / study / "rejected", device, read)
     _set_aside_if_bad(results / "ceilings.json", results / "time" / "rejected", device, read_ceilings)
-    _set_aside_if_bad(results / "energy" / "ceilings.json", results / "energy" / "rejected", device, read_energy_ceilings)
+    _set_aside_if_bad(
+        results / "energy" / "ceilings.json", results / "energy" / "rejected", device, read_energy_ceilings
+    )
     build = results / "build.json"
     if build.exists():
         try:

@@ -175,8 +175,14 @@ def test_what_cannot_be_used_is_set_aside_and_nothing_is_deleted(results, study)
     [
         (lambda path, values: path.write_text('{"schema_version": 1}'), "key device.slug is missing"),
         (lambda path, values: path.write_bytes(path.read_bytes()[:20]), "is not whole JSON"),
-        (lambda path, values: write_ceilings(path, values, note="edited"), "changed after it was written: key checksum"),
-        (lambda path, values: write_ceilings(path, values, "nvidia-h200"), "is of device nvidia-h200, among what is of"),
+        (
+            lambda path, values: write_ceilings(path, values, note="edited"),
+            "changed after it was written: key checksum",
+        ),
+        (
+            lambda path, values: write_ceilings(path, values, "nvidia-h200"),
+            "is of device nvidia-h200, among what is of",
+        ),
     ],
 )
 def test_ceilings_that_cannot_be_used_are_set_aside_and_measured_again(results, name, study, spoil, said):

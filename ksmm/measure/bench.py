@@ -12,6 +12,7 @@ import torch
 
 from ksmm.implementations import Implementation, Packed
 from ksmm.measure import check, memory, nvidia, timer
+from ksmm.measure.attempt import PoisonedError
 from ksmm.measure.inputs import Inputs, first_of_batch, make_inputs
 from ksmm.measure.measurement import Measurement, utc_now
 from ksmm.measure.protocol import Protocol
@@ -24,7 +25,7 @@ _DOUBTFUL = 32
 product) or a disturbance, so a second one decides."""
 
 
-class PoisonedDeviceError(RuntimeError):
+class PoisonedDeviceError(PoisonedError):
     """A CUDA error after which this process cannot use the device any more, where a new process can.
 
     Attributes:

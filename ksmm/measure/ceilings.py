@@ -206,9 +206,7 @@ def checked_device(path: Path, content: dict[str, Any], device: str | None, vers
     if content.get("schema_version") != version:
         raise RecordError(f"{path} has schema_version {content.get('schema_version')!r}, not {version}; {way_out}")
     if "checksum" in content and content["checksum"] != checksum(content):
-        raise RecordError(
-            f"{path} was changed after it was written: key checksum does not fit the content; {way_out}"
-        )
+        raise RecordError(f"{path} was changed after it was written: key checksum does not fit the content; {way_out}")
     slug = content["device"].get("slug") if isinstance(content.get("device"), dict) else None
     if not isinstance(slug, str):
         raise RecordError(f"{path}: key device.slug is missing; {way_out}")

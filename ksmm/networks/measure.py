@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ksmm.measure import memory, nvidia, timer
+from ksmm.measure.attempt import PoisonedError
 from ksmm.measure.bench import is_poison, one_line
 from ksmm.measure.check import fault_of_error
 from ksmm.measure.measurement import utc_now
@@ -23,7 +24,7 @@ from ksmm.networks.network import Network, UnavailableError
 from ksmm.replace import Rule, count_parameters, linear_operations
 
 
-class PoisonedNetworkError(RuntimeError):
+class PoisonedNetworkError(PoisonedError):
     """A CUDA error after which this process cannot use the device any more, where a new process can.
 
     Attributes:

@@ -16,7 +16,7 @@ import pandas
 from ksmm.measure.files import write_atomically
 from ksmm.measure.journal import Journal
 
-_LISTED = ".listed.json"
+_LISTED = ".listed"
 """In a folder of rejected records: the reasons that a list had before, and when each was written."""
 
 
@@ -104,4 +104,6 @@ def write_wrong_list(table: pandas.DataFrame, keys: list[str], problem: str, pat
     rows = wrong.agg(**named).reset_index()
     write_atomically(path, rows.to_csv(index=False, lineterminator="\n"))
     for row in rows.astype(str).itertuples(index=False):
-        logging.warning("WRONG: %s, on %s %ss, the first %s: %s", " ".join(row[:-3]), row[-3], problem, row[-2], row[-1])
+        logging.warning(
+            "WRONG: %s, on %s %ss, the first %s: %s", " ".join(row[:-3]), row[-3], problem, row[-2], row[-1]
+        )
