@@ -109,9 +109,9 @@ def refuse_living(folder: Path, run: dict[str, Any], elsewhere: bool) -> None:
 def mend_results(results: Path, device: str) -> None:
     """Makes what the dead run has left such that the next one makes exactly what is missing.
 
-    Records of all studies that cannot be used are set aside, and ceilings; a record of a build that is not whole is removed (the
-    library is found again without compiling). Files from the future, of a clock that was set back, are dated now:
-    Snakemake takes what is made after them for older than they are.
+    Records of all studies that cannot be used are set aside, and ceilings; a record of a build that is not whole is
+    removed (the library is found again without compiling). Files from the future, of a clock that was set back, are
+    dated now: Snakemake takes what is made after them for older than they are.
 
     Args:
         results: the folder of the device.

@@ -118,7 +118,7 @@ def collect(
         OSError: a file cannot be read, or set aside.
     """
     rows: dict[tuple, dict[str, Any]] = {}
-    devices = {path: device for path in record_paths} | dict.fromkeys(imported)
+    devices = dict.fromkeys(record_paths, device) | dict.fromkeys(imported)
     for path in sorted(devices):
         try:
             record = read_record_of(path, devices[path])

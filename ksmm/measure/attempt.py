@@ -1,4 +1,4 @@
-"""One measurement of a job, whatever is measured: begun, watched, kept in the journal, and given up where it must be."""
+"""One measurement of a job, of whatever study: begun, watched, kept in the journal, given up where it must be."""
 
 from __future__ import annotations
 
@@ -61,9 +61,7 @@ class Attempts:
                 reason = f"it ended the process {before} times (a crash, or the system's memory killer)"
                 measurement = unmeasured("failed", reason)
             else:
-                with deadline(
-                    self.seconds, None if self.restart is None else self._giving_up(name, identity, unmeasured)
-                ):
+                with deadline(self.seconds, self._giving_up(name, identity, unmeasured)):
                     measurement = measure()
             self.journal.add(identity, measurement)
         except PoisonedError as error:
@@ -79,7 +77,11 @@ class Attempts:
 
     def _giving_up(
         self, name: object, identity: dict[str, Any], unmeasured: Callable[[str, str], Any]
-    ) -> Callable[[], None]:
+    ) -> Callable[[], None] | None:
+        """What journals a measurement that is not over in time as too_slow, and restarts; None where it cannot."""
+        if self.restart is None:
+            return None
+
         def give_up() -> None:
             logger.warning("%s: not over within %g s", name, self.seconds)
             reason = f"not over within {self.seconds:g} s, compilation included"

@@ -1,5 +1,6 @@
 import json
 import logging
+import threading
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,31 @@ def test_a_poisoned_device_restarts_the_process_and_is_recorded(monkeypatch, tmp
     monkeypatch.setattr(job, "measure", real)
     first, second = read_record(run(tmp_path, THREE[:2]))["measurements"]
     assert (first["status"], first["reason"], second["status"]) == ("failed", "CUDA error", "ok")
+
+
+def test_what_never_ends_is_given_up(monkeypatch, tmp_path):
+    ended, journalled = threading.Event(), []
+
+    def hang(entry, *arguments):
+        assert ended.wait(20)
+        raise KeyboardInterrupt
+
+    def restart():
+        journalled.extend(json.loads(path.read_text()) for path in (tmp_path / "journal").glob("*.json"))
+        ended.set()  # the end of the process, as far as this test goes
+        raise SystemExit
+
+    real = job.measure
+    monkeypatch.setattr(job, "measure", hang)
+    monkeypatch.setattr(job, "deadline_seconds", lambda protocol: 0.1)
+    monkeypatch.setattr(job, "_COMPILING_S", 0)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, THREE[:2], restart=restart)
+    assert [entry["measurement"]["status"] for entry in journalled] == ["too_slow"]
+    monkeypatch.setattr(job, "measure", real)
+    first, second = read_record(run(tmp_path, THREE[:2]))["measurements"]
+    assert (first["status"], second["status"]) == ("too_slow", "ok")
+    assert "not over within 0.1 s" in first["reason"]
 
 
 def test_nothing_to_measure_is_refused(tmp_path):

@@ -1,4 +1,4 @@
-"""The scripts that put records into tables: what they tell of wrong results and of what was set aside, and what they keep."""
+"""The scripts that put records into tables: what is wrong or set aside is told, and nothing is lost."""
 
 import csv
 import importlib
