@@ -33,7 +33,7 @@ if run.measures:
         message:
             "Counting what the kernel does"
         shell:
-            "python {params.script:q} --patterns {params.patterns} --batch-size {params.batch_size}"
+            "python {params.script:q} --patterns {params.patterns:q} --batch-size {params.batch_size}"
             " --dtypes {params.dtypes} --layouts {params.layouts} --output {output.counters:q} > {log:q} 2>&1"
 
 
