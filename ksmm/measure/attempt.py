@@ -8,22 +8,13 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ksmm.measure.deadline import deadline
+from ksmm.measure.errors import PoisonedError
 from ksmm.measure.journal import Journal
 
 logger = logging.getLogger(__name__)
 
 _MOST_BEGINNINGS = 2
 """A measurement that ended its process this often is not tried again."""
-
-
-class PoisonedError(RuntimeError):
-    """A CUDA error after which this process cannot use the device any more, where a new process can.
-
-    Attributes:
-        measurement: of status failed, what was being measured.
-    """
-
-    measurement: Any
 
 
 @dataclass(frozen=True)

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from ksmm.measure import memory, nvidia, provenance, timer
-from ksmm.measure.files import prepare_folder, write_atomically
+from ksmm.measure.ceilings_file import checked_device, is_positive, write_ceilings
+from ksmm.measure.files import prepare_folder
 from ksmm.measure.idle import wait_until_idle
 from ksmm.measure.lock import device_lock
 from ksmm.measure.measurement import utc_now
-from ksmm.measure.records import RecordError, checksum, dump, load_json
+from ksmm.measure.records import RecordError, load_json
 from ksmm.problem import Problem, dtype_name, parse_dtype
 from ksmm.roofline import attainable_seconds
 
@@ -81,7 +80,7 @@ def measure_ceilings(device_type: str, dtypes: Sequence[str], record: Path, busy
             "software": provenance.software_facts(),
             "host": provenance.host_facts(),
         }
-    write_atomically(record, dump({**content, "checksum": checksum(content)}, listed=""))
+    write_ceilings(record, content)
 
 
 def quick_ceilings(device_type: str, dtypes: Sequence[str], seconds: float = 1.0) -> Ceilings:
@@ -177,43 +176,11 @@ def read_ceilings(path: Path, device: str | None = None) -> Ceilings:
     content = load_json(path)
     slug = checked_device(path, content, device, SCHEMA_VERSION, _AGAIN)
     rates = content.get("operations_per_s")
-    if not isinstance(rates, dict) or not all(_is_rate(rate) for rate in rates.values()):
+    if not isinstance(rates, dict) or not all(is_positive(rate) for rate in rates.values()):
         raise RecordError(f"{path}: key operations_per_s is not a table of positive numbers by dtype; {_AGAIN}")
-    if not _is_rate(content.get("copy_bytes_per_s")):
+    if not is_positive(content.get("copy_bytes_per_s")):
         raise RecordError(f"{path}: key copy_bytes_per_s is not a positive number; {_AGAIN}")
     return Ceilings(slug, content["copy_bytes_per_s"], rates)
 
 
 _AGAIN = "remove it and measure the ceilings again"
-
-
-def checked_device(path: Path, content: dict[str, Any], device: str | None, version: int, way_out: str) -> str:
-    """Checks what ceilings of both kinds have in common; those of earlier versions of ksmm have no checksum.
-
-    Args:
-        path: of the file.
-        content: what it holds.
-        device: the slug of the device that it must be of; None allows any.
-        version: the schema version that it must have.
-        way_out: for the messages.
-
-    Returns:
-        The slug of the device that they are of.
-
-    Raises:
-        RecordError: see read_ceilings.
-    """
-    if content.get("schema_version") != version:
-        raise RecordError(f"{path} has schema_version {content.get('schema_version')!r}, not {version}; {way_out}")
-    if "checksum" in content and content["checksum"] != checksum(content):
-        raise RecordError(f"{path} was changed after it was written: key checksum does not fit the content; {way_out}")
-    slug = content["device"].get("slug") if isinstance(content.get("device"), dict) else None
-    if not isinstance(slug, str):
-        raise RecordError(f"{path}: key device.slug is missing; {way_out}")
-    if device is not None and slug != device:
-        raise RecordError(f"{path} is of device {slug}, among what is of {device}; {way_out}")
-    return slug
-
-
-def _is_rate(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0

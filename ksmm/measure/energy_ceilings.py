@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,17 +11,18 @@ from typing import Any
 import torch
 
 from ksmm.measure import nvidia, provenance, timer
-from ksmm.measure.ceilings import checked_device, copy_operands, product_operands
+from ksmm.measure.ceilings import copy_operands, product_operands
+from ksmm.measure.ceilings_file import checked_device, is_positive, write_ceilings
 from ksmm.measure.energy import EnergyMeter
 from ksmm.measure.energy_counter import CounterError, NoCounterError, open_counter
 from ksmm.measure.energy_protocol import EnergyProtocol
 from ksmm.measure.energy_reading import EnergyReading, energy_values
-from ksmm.measure.files import prepare_folder, write_atomically
+from ksmm.measure.files import prepare_folder
 from ksmm.measure.idle import wait_until_idle
 from ksmm.measure.lock import device_lock
 from ksmm.measure.measurement import rounded, utc_now
 from ksmm.measure.memory import release_memory
-from ksmm.measure.records import RecordError, checksum, dump, load_json
+from ksmm.measure.records import RecordError, load_json
 from ksmm.problem import Problem, dtype_name, parse_dtype
 from ksmm.roofline import attainable_joules
 
@@ -93,7 +93,7 @@ def measure_energy_ceilings(
             logger.info("no energy ceilings: %s", error)
             content |= {"status": "skipped", "reason": str(error)}
         content["device_after"] = nvidia.device_state() if device_type == "cuda" else {}
-    write_atomically(record, dump({**content, "checksum": checksum(content)}, listed=""))
+    write_ceilings(record, content)
 
 
 def _costs(meter: EnergyMeter, device_type: str, dtypes: Sequence[str]) -> dict[str, Any]:
@@ -157,16 +157,12 @@ def read_energy_ceilings(path: Path, device: str | None = None) -> EnergyCeiling
     if content.get("status") == "skipped":
         return None
     costs = content.get("joules_per_operation")
-    if not isinstance(costs, dict) or not all(_is_cost(cost) for cost in costs.values()):
+    if not isinstance(costs, dict) or not all(is_positive(cost) for cost in costs.values()):
         raise RecordError(f"{path}: key joules_per_operation is not a table of positive numbers by dtype; {_AGAIN}")
     for name in ("idle_w", "joules_per_byte"):
-        if not _is_cost(content.get(name)):
+        if not is_positive(content.get(name)):
             raise RecordError(f"{path}: key {name} is not a positive number; {_AGAIN}")
     return EnergyCeilings(slug, content["idle_w"], content["joules_per_byte"], costs)
 
 
 _AGAIN = "remove it and measure the energy ceilings again"
-
-
-def _is_cost(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0

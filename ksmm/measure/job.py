@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
 import os
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -23,6 +20,7 @@ from ksmm.measure.idle import wait_until_idle
 from ksmm.measure.journal import Journal
 from ksmm.measure.lock import device_lock, environment_at_start
 from ksmm.measure.measurement import Measurement, utc_now
+from ksmm.measure.process import ended_politely
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.records import write_record
 from ksmm.measure.study import Study
@@ -120,19 +118,6 @@ def opening(job: str, device_type: str, protocol: dict[str, Any]) -> dict[str, A
             "device_before": device_state(device_type),
         },
     }
-
-
-@contextlib.contextmanager
-def ended_politely() -> Iterator[None]:
-    """Turns SIGTERM (a scheduler's, say) into SystemExit, so that it does not look as if a measurement had crashed."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _measure_all(

@@ -12,10 +12,11 @@ from ksmm.measure import provenance
 from ksmm.measure.attempt import Attempts
 from ksmm.measure.files import prepare_folder, remove_unfinished
 from ksmm.measure.idle import wait_until_idle
-from ksmm.measure.job import deadline_seconds, device_state, ended_politely, opening
+from ksmm.measure.job import deadline_seconds, device_state, opening
 from ksmm.measure.journal import Journal
 from ksmm.measure.lock import device_lock
 from ksmm.measure.measurement import utc_now
+from ksmm.measure.process import ended_politely
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.records import write_record
 from ksmm.networks.entry import Entry
