@@ -1,6 +1,7 @@
 # From a list of patterns to the paper's figures: build, time, measure energy, aggregate, draw, report.
 # `snakemake --cores all` runs workflow/config/default.yaml; other settings with --configfile or --config key=value.
 import json
+import math
 import os
 import sys
 from pathlib import Path

@@ -14,7 +14,7 @@ from ksmm.networks.accuracy import CLASSES
 from ksmm.networks.entry import FULLY_CONNECTED, MODES
 
 KEYS = ["network", "part", "batch_size", "tokens", "cached_tokens", "accuracy_class", "mode"]
-"""What two implementations have in common where their times are compared."""
+"""What a dense and a Kronecker-sparse network have in common where their times are compared."""
 
 NAMES = {
     "linear_n_n": "linear N × N",
@@ -71,11 +71,13 @@ class Ratios:
         """One row for each part, shape, accuracy class and mode that has a dense and another time."""
         rows = self.rows(table)
         rows = rows[rows.status == "ok"]
-        times = 1e3 * rows.pivot_table(index=KEYS, columns="implementation", values="median_s", observed=True)
-        if FULLY_CONNECTED not in times:
-            return times.iloc[:0].reset_index()
+        dense = rows.implementation == FULLY_CONNECTED
+        sparse = rows[~dense].set_index([*KEYS, "chains", "implementation"]).median_s.unstack()
+        times = 1e3 * sparse.join(rows[dense].set_index(KEYS).median_s.rename(FULLY_CONNECTED), on=KEYS)
+        times = times[times[FULLY_CONNECTED].notna()]
+        if times.empty:
+            return times.reset_index()
         others = in_order(set(times) - {FULLY_CONNECTED})
-        times = times[times[FULLY_CONNECTED].notna() & times[others].notna().any(axis=1)]
         ratios = times[others].div(times[FULLY_CONNECTED], axis=0).round(3)
         shown = times[[FULLY_CONNECTED, *others]].map(milliseconds).add_suffix("_ms")
         frame = shown.join(ratios.add_suffix("_over_fully_connected")).reset_index()
@@ -84,13 +86,14 @@ class Ratios:
         return self._sorted(frame)
 
     def _paper(self, row: tuple, implementation: str) -> str | None:
-        in_paper = row.accuracy_class == "strict" and row.mode == "eager" and row.network == "vit_s16"
+        in_paper = (row.accuracy_class, row.mode, row.network, row.chains) == ("strict", "eager", "vit_s16", "paper")
         return self.paper.get(row.part, {}).get(implementation) if in_paper else None
 
     def _sorted(self, frame: pd.DataFrame) -> pd.DataFrame:
         orders = {"part": self.parts, "accuracy_class": tuple(CLASSES), "mode": MODES}
         places = frame.assign(**{name: frame[name].map(order.index) for name, order in orders.items()})
-        by = ["network", "accuracy_class", "mode", "part", "batch_size", "tokens", "cached_tokens"]
+        places["chains"] = frame.chains != "paper"  # the paper's first
+        by = ["network", "accuracy_class", "mode", "part", "chains", "batch_size", "tokens", "cached_tokens"]
         frame = frame.loc[places.sort_values(by, kind="stable").index]
         frame = frame.assign(part=frame["part"].map(NAMES))
         unused = [name for name in ("cached_tokens",) if not frame[name].any()]
@@ -107,6 +110,7 @@ class Ratios:
             "tf32 (TF32 allowed), float16. fully_connected is the dense network. mode: eager, compiled block by block "
             "with torch.compile, or replayed from a CUDA graph.",
             "The paper's ratios are of an A100 in float32." if self.paper else "",
+            shortened(rows),
             f"{untimed} measurements have no time; networks.csv says why." if untimed else "",
             measured_on(rows),
         )
@@ -114,6 +118,12 @@ class Ratios:
     def draw(self, table: pd.DataFrame, output: Path) -> None:
         """Writes <output>/<name>.csv and .md."""
         sheets.save(self.frame(table), self.name, output, self.caption(table))
+
+
+def shortened(rows: pd.DataFrame) -> str:
+    """How many of the measurements have fewer runs than the protocol asks for; empty if none."""
+    number = int((rows.protocol_met == "no").sum())
+    return f"{number} of {len(rows)} times are of fewer runs than the protocol asks for." if number else ""
 
 
 def in_order(names: Sequence[str]) -> list[str]:

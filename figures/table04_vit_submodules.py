@@ -13,8 +13,9 @@ TITLE = "Table 4: acceleration of a vision transformer and its parts"
 STUDY = "networks"
 TABLE = Ratios(
     NAME,
-    "A vision transformer with the chains of appendix B.7 for queries, keys, values and both layers of the "
-    "feed-forward network (timm's, whose projections are in one layer: with ksmm.default_chain).",
+    "A vision transformer with Kronecker-sparse queries, keys, values and both layers of the feed-forward network. "
+    "chains: those of appendix B.7 (paper), or of ksmm.default_chain with a quarter of the weights at most (default; "
+    "of timm's network, which has the three projections in one layer, the others, too).",
     ("linear_n_n", "feed_forward", "attention", "block", "whole"),
     chosen=lambda table: table.network.str.startswith("vit"),
     paper={

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pandas as pd
 import studies
-import torch
 from networks import Ratios, in_order, measured_on
 from table04_vit_submodules import TABLE as TABLE_04
 from table07_vit_linear import TABLE as TABLE_07
 
+from ksmm.measure.lock import cuda_present
 from ksmm.measure.protocol import Protocol
 from ksmm.networks.accuracy import CLASSES
 from ksmm.networks.by_hand import Chains, measure_vit
@@ -23,7 +23,7 @@ MODULES, LAYERS = TABLE_04, TABLE_07
 
 def measured(architecture: str, chains: Chains, batch: int, dtype: str, implementations: Sequence[str]) -> pd.DataFrame:
     """Measures what the notebook asks for, on the GPU if there is one."""
-    device_type = "cuda" if torch.cuda.is_available() else "cpu"
+    device_type = "cuda" if cuda_present() else "cpu"
     classes = [name for name, its in CLASSES.items() if dtype_name(its) == dtype]
     classes = [name for name in classes if name != "tf32" or device_type == "cuda"]
     protocol = Protocol(max_seconds=1.0, max_samples=20)
@@ -44,7 +44,7 @@ def chosen(
     if not isinstance(chains, str):
         raise ValueError("chains of one's own are in no table; set measure = True, architecture and batch")
     for column, wanted in (("network", architecture), ("chains", chains), ("batch_size", batch)):
-        known = list(sparse[column].unique())
+        known = sorted(sparse[column].unique(), key=lambda value: value != "paper")
         wanted = wanted or next(iter(known), wanted)
         if wanted not in known:
             listed = ", ".join(map(str, known)) or "none"
@@ -69,7 +69,9 @@ def conditions(rows: pd.DataFrame) -> str:
 
 def table(rows: pd.DataFrame, ratios: Ratios) -> pd.DataFrame | str:
     """The lines of one table, or why there are none."""
-    return ratios.missing(rows) or ratios.frame(rows).drop(columns=["network", "batch_size", "tokens", "mode"])
+    return ratios.missing(rows) or ratios.frame(rows).drop(
+        columns=["network", "batch_size", "tokens", "mode", "chains"]
+    )
 
 
 def show(lines: pd.DataFrame | str, what: str) -> None:

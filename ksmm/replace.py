@@ -69,7 +69,7 @@ def replace_linear(
             its parent reads its weight instead of calling it (nn.MultiheadAttention), it is not in a floating-point
             dtype, or the rule gives a chain of another size. The message names every such layer and why.
     """
-    chosen = _chosen(model, _patterns(modules), _patterns(exclude))
+    chosen = _chosen(model, _names(modules), _names(exclude))
     refused = {name: reason for name, module in chosen.items() if (reason := _refusal(model, name, module))}
     chains = {} if refused else _chains(chosen, rule, refused)
     if refused:
@@ -107,7 +107,7 @@ def linear_sizes(module: nn.Module) -> tuple[int, int]:
     return tuple(module.weight.shape)  # Conv1D keeps the transposed matrix
 
 
-def _patterns(given: str | re.Pattern[str] | Iterable[str | re.Pattern[str]]) -> list[re.Pattern[str]]:
+def _names(given: str | re.Pattern[str] | Iterable[str | re.Pattern[str]]) -> list[re.Pattern[str]]:
     listed = [given] if isinstance(given, str | re.Pattern) else list(given)
     return [entry if isinstance(entry, re.Pattern) else re.compile(fnmatch.translate(entry)) for entry in listed]
 

@@ -29,6 +29,8 @@ from ksmm.slurm_queue import cancel_jobs, run_names
 logger = logging.getLogger(__name__)
 
 FILE = Path(".snakemake/ksmm-run.json")
+LOCK = FILE.with_suffix(".lock")
+RESUMING = Path(".snakemake/ksmm-resume.lock")
 
 READERS = {"time": read_record_of, "energy": read_record_of, "networks": read_network_record}
 """What reads the records of each study: called with a path and the slug of the device that it must be of."""
@@ -52,11 +54,13 @@ def resume(folder: Path, more: Sequence[str] = (), *, elsewhere: bool = False) -
     """
     run = read_run(folder)
     refuse_living(folder, run, elsewhere)
+    resume_alone(folder)
     cancel_jobs(run_names(folder / ".snakemake" / "log"))
     if run["device"] is not None:
         mend_results(folder / run["results"], run["device"])
     os.chdir(run["folder"])
     command = [sys.executable, "-m", "snakemake", *run["arguments"]]
+    refuse_living(folder, run, elsewhere)  # nor has it been started while jobs were cancelled
     if any((folder / ".snakemake" / "locks").glob("*")):
         done = subprocess.run([*command, "--unlock"], capture_output=True, text=True, check=False)
         if done.returncode:
@@ -86,13 +90,30 @@ def read_run(folder: Path) -> dict[str, Any]:
     return run
 
 
+def resume_alone(folder: Path) -> None:
+    """Takes a lock for as long as this process lives, also as Snakemake: of two that resume only one unlocks.
+
+    Raises:
+        ResumeError: another process resumes the run.
+    """
+    handle = os.open(folder / RESUMING, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise ResumeError(
+            f"the run in {folder.resolve()} is being resumed by another process; leave it to that"
+        ) from None
+    os.set_inheritable(handle, True)
+
+
 def refuse_living(folder: Path, run: dict[str, Any], elsewhere: bool) -> None:
     """Makes sure that the run is dead.
 
     Raises:
         ResumeError: it is not, or nobody can tell.
     """
-    with (folder / FILE).open(encoding="utf-8") as file:
+    with (folder / LOCK).open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # the run holds it as long as it lives
         except BlockingIOError:

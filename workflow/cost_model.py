@@ -6,7 +6,11 @@ Too long costs time in a queue; too short costs a retry, which asks for more and
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Sequence
+
+MOST_MINUTES_VARIABLE = "KSMM_MOST_MINUTES"
+"""The environment variable that says what a job may ask for at most: what it does not finish, its retries go on with."""
 
 START_S = 90.0
 """A scheduler's step, importing PyTorch and finding the device, on a slow file system."""
@@ -14,8 +18,11 @@ START_S = 90.0
 SET_UP_S = 2.0
 """Per number: operands, the check against float64, trials, a compiled routine."""
 
-NETWORK_SET_UP_S = 30.0
+NETWORK_SET_UP_S = 20.0
 """Per measurement of a network: its random weights, the float64 equivalent, and at times a compiler."""
+
+NETWORK_PASS_S = 0.1
+"""Of a network; the largest take longer, most parts a hundredth of it."""
 
 _OPERATIONS_PER_S = {
     "cuda": {"dense": 5e12, "sparse": 6e10, "bsr": 2e11, "": 7e11},
@@ -93,12 +100,13 @@ def network_minutes(entries: int, protocol: dict[str, float], attempt: int = 1) 
         protocol: of the config's section networks.
         attempt: 1 at first, one more at each retry.
     """
-    return _minutes((START_S + entries * (NETWORK_SET_UP_S + 2 * protocol["max_seconds"])) * attempt)
+    timing_s = min(protocol["max_seconds"], protocol["max_samples"] * protocol["runs_per_sample"] * NETWORK_PASS_S)
+    return _minutes((START_S + entries * (NETWORK_SET_UP_S + timing_s)) * attempt)
 
 
 def profile_minutes(attempt: int = 1) -> int:
     """Minutes for profiling the networks, some forward passes of each."""
-    return 30 * attempt
+    return _minutes(1800 * attempt)
 
 
 def ceilings_minutes(dtypes: Iterable[str], attempt: int = 1) -> int:
@@ -113,8 +121,9 @@ def tuning_minutes(max_seconds: float, protocol: dict[str, float], attempt: int 
 
 def build_minutes(device_type: str, attempt: int = 1) -> int:
     """Minutes for compiling the kernel library."""
-    return BUILD_MINUTES.get(device_type, 10) * attempt
+    return _minutes(60 * BUILD_MINUTES.get(device_type, 10) * attempt)
 
 
 def _minutes(seconds: float) -> int:
-    return math.ceil(seconds / 60)
+    minutes = math.ceil(seconds / 60)
+    return min(minutes, int(os.environ.get(MOST_MINUTES_VARIABLE, minutes)))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
 import socket
 from pathlib import Path
 
+from ksmm.measure.files import write_atomically
+
 FILE = Path(".snakemake/ksmm-run.json")
+LOCK = FILE.with_suffix(".lock")
 _held = []
-"""The open file: its lock is held as long as this process lives, so that nobody resumes what is not dead."""
+"""The open lock file: locked as long as this process lives, so that nobody resumes what is not dead."""
 
 
 def remember(arguments: list[str], results: Path, device: str | None) -> None:
@@ -31,13 +33,15 @@ def remember(arguments: list[str], results: Path, device: str | None) -> None:
         "process": os.getpid(),
     }
     FILE.parent.mkdir(exist_ok=True)
-    file = FILE.open("a+", encoding="utf-8")
-    with contextlib.suppress(OSError):  # --nolock, or a file system without locks
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    file.truncate(0)
-    file.write(json.dumps(content, indent=1) + "\n")
-    file.flush()
-    _held.append(file)
+    lock = LOCK.open("a")
+    _held.append(lock)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return  # with --nolock beside a run that lives, whose notes these are
+    except OSError:
+        pass  # a file system without locks
+    write_atomically(FILE, json.dumps(content, indent=1) + "\n")
 
 
 def _folder_of_call(arguments: list[str]) -> str:

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import cost_model
 import yaml
 
 SITE_VARIABLE = "KSMM_SLURM_SITE"
@@ -41,7 +42,7 @@ _TEXTS = {
     # goes into a shell command: words and what options are made of, but nothing that a shell would act on
     "extra": r"[A-Za-z0-9_.,:+@%=/ -]*",
 }
-_NUMBERS = ("gpus", "cpus", "timing_jobs_per_slurm_job", "minutes_per_timing_job", "jobs")
+_NUMBERS = ("gpus", "cpus", "timing_jobs_per_slurm_job", "minutes_per_timing_job", "most_minutes", "jobs")
 _NEVER_NULL = ("extra", "cpus", "timing_jobs_per_slurm_job", "jobs")
 
 
@@ -103,6 +104,8 @@ def _complaints_about(key: str, value: object) -> list[str]:
 def export(site: dict[str, Any]) -> None:
     """Puts into the environment, which Slurm hands on to every job, what the rules and the build read from it."""
     os.environ[GROUP_VARIABLE] = str(site["timing_jobs_per_slurm_job"])
+    if site["most_minutes"]:
+        os.environ[cost_model.MOST_MINUTES_VARIABLE] = str(site["most_minutes"])
     if site["cuda_architectures"]:
         os.environ[ARCHITECTURES_VARIABLE] = str(site["cuda_architectures"])
 
@@ -110,9 +113,11 @@ def export(site: dict[str, Any]) -> None:
 def group_components() -> dict[str, int]:
     """Group -> how many jobs it may hold: any number, so that the names of the groups alone say what is in one.
 
-    The rule time_patterns calls its groups timing0, timing1 ...; Snakemake knows no pattern for names.
+    The rule time_patterns calls its groups timing0, timing1 ..., energy_patterns energy0, energy1 ...; Snakemake knows
+    no pattern for names.
     """
-    return dict.fromkeys(["drawing", "notebooks", *(f"timing{number}" for number in range(_MOST_GROUPS))], 1000)
+    names = [f"{study}{number}" for study in ("timing", "energy") for number in range(_MOST_GROUPS)]
+    return dict.fromkeys(["drawing", "notebooks", *names], 1000)
 
 
 def default_resources(site: dict[str, Any]) -> dict[str, int | str]:

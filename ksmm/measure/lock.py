@@ -59,9 +59,13 @@ def device_lock(device_type: str) -> Iterator[str]:
 
 
 def given_by_slurm() -> bool:
-    """Whether this process runs in a Slurm job that was given GPUs."""
-    given = ("SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_GPUS_ON_NODE", "CUDA_VISIBLE_DEVICES")
-    return "SLURM_JOB_ID" in os.environ and any(os.environ.get(name) for name in given)
+    """Whether this process runs in a Slurm job that was given one GPU, which Slurm gives to nobody else.
+
+    In a job that was given several, processes of the job must share them out, as on any machine.
+    """
+    listed = os.environ.get("SLURM_STEP_GPUS") or os.environ.get("SLURM_JOB_GPUS") or ""
+    number = os.environ.get("SLURM_GPUS_ON_NODE") or str(len(listed.split(",")) if listed else 0)
+    return "SLURM_JOB_ID" in os.environ and number == "1"
 
 
 def cuda_present() -> bool:

@@ -7,7 +7,7 @@ from torch import nn
 
 from ksmm.networks.cache import RepeatableCache
 from ksmm.networks.entry import Entry
-from ksmm.networks.network import Network, OneOutput, UnavailableError
+from ksmm.networks.network import Network, OneOutput, require_transformers
 from ksmm.networks.sizes import GPTS, LLAMAS
 
 GPT_REPLACED = ("*.attn.*", "*.mlp.*")
@@ -38,13 +38,12 @@ def build_gpt2(entry: Entry) -> Network:
     """GPT-2 of transformers with its cache, in float32 on PyTorch's default device.
 
     Raises:
-        UnavailableError: transformers cannot be imported.
+        UnavailableError: transformers cannot be imported, or is too old.
         KeyError: the entry's network is not one of sizes.GPTS.
     """
-    try:
-        from transformers import GPT2Config, GPT2LMHeadModel
-    except ImportError as error:
-        raise UnavailableError(f"transformers cannot be imported ({error}); pip install -e .[networks]") from None
+    require_transformers()
+    from transformers import GPT2Config, GPT2LMHeadModel
+
     size = GPTS[entry.network]
     config = GPT2Config(
         n_embd=size.hidden,
@@ -67,14 +66,13 @@ def build_llama_block(entry: Entry) -> Network:
     """A block of transformers' Llama (causal attention, no cache), in float32 on PyTorch's default device.
 
     Raises:
-        UnavailableError: transformers cannot be imported.
+        UnavailableError: transformers cannot be imported, or is too old.
         KeyError: the entry's network is not one of sizes.LLAMAS.
     """
-    try:
-        from transformers import LlamaConfig
-        from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
-    except ImportError as error:
-        raise UnavailableError(f"transformers cannot be imported ({error}); pip install -e .[networks]") from None
+    require_transformers()
+    from transformers import LlamaConfig
+    from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
+
     size = LLAMAS[entry.network]
     config = LlamaConfig(
         hidden_size=size.hidden,

@@ -70,11 +70,22 @@ def measure(entry: Entry, protocol: Protocol, device_type: str, rule: Rule | Non
             poisoned = is_poison(error)
     gc.collect()  # a network, and an exception's frames, hold tensors in cycles
     if not poisoned:
-        memory.release_memory(device_type)
+        poisoned = not _released(device_type, facts)
     measurement = NetworkMeasurement(entry, started_at=started_at, duration_s=time.monotonic() - start, **facts)
     if poisoned:
         raise PoisonedNetworkError(measurement)
     return measurement
+
+
+def _released(device_type: str, facts: dict[str, Any]) -> bool:
+    """Whether what the entry held could be given back: not always after a capture that failed. A time stays."""
+    try:
+        memory.release_memory(device_type)
+    except RuntimeError as error:
+        if facts["status"] != "ok":
+            facts["reason"] += f"; then releasing memory failed: {one_line(error)}"
+        return False
+    return True
 
 
 def unsupported(entry: Entry, device_type: str) -> str | None:
@@ -93,7 +104,12 @@ def _measure(entry: Entry, protocol: Protocol, device_type: str, rule: Rule | No
     facts["operations_per_row"] = linear_operations(network.module)
     items = sorted({0, entry.batch_size - 1})
     reference = network.equivalent_output(items, torch.float64)
-    facts["tolerance"] = _tolerance(entry, network, items, reference)
+    allowed = _tolerance(entry, network, items, reference)
+    if not math.isfinite(allowed):
+        reason = f"the dense equivalent overflows in {CLASSES[entry.accuracy_class]}, so that nothing can be checked"
+        facts |= {"status": "failed", "reason": reason}
+        return
+    facts["tolerance"] = allowed
     run = prepare(network, entry.mode)
     error = relative_error(run()[items], reference)
     facts["relative_error"] = error if math.isfinite(error) else None

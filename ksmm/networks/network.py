@@ -15,6 +15,20 @@ class UnavailableError(RuntimeError):
     """A network that cannot be built or run here; the message says what is missing."""
 
 
+def require_transformers() -> None:
+    """Checks that networks can be made of transformers.
+
+    Raises:
+        UnavailableError: it cannot be imported, or calls its modules by other names (before version 5).
+    """
+    try:
+        import transformers
+    except ImportError as error:
+        raise UnavailableError(f"transformers cannot be imported ({error}); pip install -e .[networks]") from None
+    if int(transformers.__version__.split(".")[0]) < 5:
+        raise UnavailableError(f"transformers is {transformers.__version__}, and must be 5 or newer")
+
+
 @dataclass(frozen=True)
 class Network:
     """A module in evaluation mode with its inputs, all on one device.

@@ -36,6 +36,7 @@ COLUMNS = {
     "iqr_s": "number",
     "samples": "integer",
     "runs_per_sample": "integer",
+    "protocol_met": "text",
     "relative_error": "number",
     "tolerance": "number",
     "parameters": "number",
@@ -46,7 +47,8 @@ COLUMNS = {
     "torch": "text",
     "transformers": "text",
 }
-"""Name and kind of each column, in order. An empty cell of a number or text is "not available"."""
+"""Name and kind of each column, in order. An empty cell of a number or text is "not available"; protocol_met is yes or
+no where there is a time."""
 
 _ORDERS = {"part": PARTS, "accuracy_class": tuple(CLASSES), "mode": MODES}
 
@@ -118,7 +120,11 @@ def rows_of(record: dict[str, Any]) -> list[dict[str, Any]]:
     }
     return [
         {name: value for name, value in values.items() if name in COLUMNS}
-        | {"dtype": dtype_name(CLASSES[values["accuracy_class"]]), "samples": len(values["samples_s"])}
+        | {
+            "dtype": dtype_name(CLASSES[values["accuracy_class"]]),
+            "samples": len(values["samples_s"]),
+            "protocol_met": {True: "yes", False: "no", None: ""}[values["protocol_met"]],
+        }
         | shared
         for values in record["measurements"]
     ]

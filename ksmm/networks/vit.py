@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from ksmm.networks.entry import Entry
-from ksmm.networks.network import Network, OneOutput, UnavailableError
+from ksmm.networks.network import Network, OneOutput, UnavailableError, require_transformers
 from ksmm.networks.sizes import VITS, VitSize
 
 REPLACED = ("*q_proj", "*k_proj", "*v_proj", "*fc1", "*fc2")
@@ -20,7 +20,7 @@ def build_vit(entry: Entry) -> Network:
     """The part of a vision transformer of transformers, in float32 on PyTorch's default device.
 
     Raises:
-        UnavailableError: transformers cannot be imported.
+        UnavailableError: transformers cannot be imported, or is too old.
         KeyError: the entry's network is not one of sizes.VITS.
     """
     size = VITS[entry.network]
@@ -31,6 +31,8 @@ def build_vit(entry: Entry) -> Network:
     if entry.part == "feed_forward_linears":
         pairs = [(size.hidden, 4 * size.hidden), (4 * size.hidden, size.hidden)] * size.layers
         layers = nn.Sequential(*(nn.Linear(inputs, outputs, bias=False) for inputs, outputs in pairs))
+        for layer in layers:  # with PyTorch's own weights 48 of them in a row underflow in float16
+            nn.init.normal_(layer.weight, std=layer.in_features**-0.5)
         return _network(layers, entry, size.hidden, ("*",))
     if entry.part == "whole":
         model = _model(size, size.layers)
@@ -51,10 +53,9 @@ def _network(module: nn.Module, entry: Entry, features: int, replaced: tuple[str
 
 
 def _model(size: VitSize, layers: int) -> nn.Module:
-    try:
-        from transformers import ViTConfig, ViTForImageClassification
-    except ImportError as error:
-        raise UnavailableError(f"transformers cannot be imported ({error}); pip install -e .[networks]") from None
+    require_transformers()
+    from transformers import ViTConfig, ViTForImageClassification
+
     config = ViTConfig(
         hidden_size=size.hidden,
         num_hidden_layers=layers,

@@ -20,7 +20,7 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("emulation") / "emulate"
     source = ROOT / "tests" / "cuda" / "emulate.cu"
     architecture = min(number for number in known_architectures(nvcc) if number >= 80)
-    flags = ["-std=c++17", "-O2", f"-arch=sm_{architecture}", str(source), "-o", str(program)]
+    flags = ["-std=c++17", "-O1", f"-arch=sm_{architecture}", str(source), "-o", str(program)]
     sanitized = subprocess.run(
         [nvcc, "-Xcompiler", "-fsanitize=address", *flags], capture_output=True, text=True, check=False
     )

@@ -50,6 +50,15 @@ def test_absolute_milliseconds_stand_beside_every_ratio(networks, tmp_path):
 def test_table_4_has_the_papers_ratios_on_the_papers_line_alone(networks, tmp_path):
     lines = drawn("table04_vit_submodules", networks, tmp_path)
     whole = lines[(lines.part == "whole network") & (lines.network == "vit_s16")]
+    default = whole[whole.chains == "default"]
+    assert default[["accuracy_class", "mode"]].apply(tuple, axis=1).tolist() == [
+        ("strict", "eager"),
+        ("tf32", "eager"),
+        ("float16", "eager"),
+    ]
+    assert default.kernel_ms.tolist() == [12, 4.8, 2.4]
+    assert default.kernel_in_paper.isna().all()
+    whole = whole[whole.chains == "paper"]
     assert whole[["accuracy_class", "mode"]].apply(tuple, axis=1).tolist() == [
         ("strict", "eager"),
         ("strict", "cuda_graph"),
@@ -63,6 +72,14 @@ def test_table_4_has_the_papers_ratios_on_the_papers_line_alone(networks, tmp_pa
     assert whole.kernel_in_paper.dropna().tolist() == [0.78]
     assert whole.bmm_in_paper.dropna().tolist() == [0.89]
     assert lines[lines.network == "vit_s16_timm"].kernel_in_paper.isna().all()
+
+
+def test_a_caption_says_how_many_times_are_of_fewer_runs(networks):
+    table = networks.copy()
+    assert "fewer runs" not in SCRIPTS["table07_vit_linear"].caption(table)
+    table.loc[table.part == "linear_n_n", "protocol_met"] = "no"
+    number = int((table.part == "linear_n_n").sum())
+    assert f"{number} of {6 * number} times are of fewer runs" in SCRIPTS["table07_vit_linear"].caption(table)
 
 
 def test_table_7_lists_every_linear_layer(networks, tmp_path):

@@ -207,8 +207,14 @@ def test_slurm_gives_gpus_itself(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     assert not lock.given_by_slurm()
     monkeypatch.setenv("SLURM_JOB_ID", "7")
+    assert not lock.given_by_slurm()  # set by hand
+    monkeypatch.setenv("SLURM_JOB_GPUS", "3")
     assert lock.given_by_slurm()
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    monkeypatch.setenv("SLURM_GPUS_ON_NODE", "4")
+    assert not lock.given_by_slurm()  # its processes share four
+    monkeypatch.setenv("SLURM_GPUS_ON_NODE", "1")
+    assert lock.given_by_slurm()
+    monkeypatch.delenv("SLURM_JOB_ID")
     assert not lock.given_by_slurm()
 
 

@@ -1,3 +1,4 @@
+import dataclasses
 import sys
 
 import pytest
@@ -9,6 +10,7 @@ from ksmm.networks.accuracy import dense_tolerance, precision, relative_error, t
 from ksmm.networks.entry import FULLY_CONNECTED
 from ksmm.networks.measure import PoisonedNetworkError, measure
 from ksmm.networks.measurement import NetworkMeasurement
+from ksmm.networks.sizes import VITS
 from tests.networks.conftest import ENTRIES, QUICK, changed
 
 
@@ -85,6 +87,43 @@ def test_a_poisoned_device_is_told(monkeypatch):
     with pytest.raises(PoisonedNetworkError, match="illegal") as caught:
         measure(ENTRIES["linear"], QUICK, "cpu")
     assert caught.value.measurement.status == "failed"
+
+
+@pytest.mark.parametrize(("raised", "status"), [(True, "failed"), (False, "ok")])
+def test_memory_that_cannot_be_released_takes_a_new_process_and_no_result(raised, status, monkeypatch):
+    def raise_it(*arguments):
+        raise RuntimeError("captures_underway")
+
+    monkeypatch.setattr(module.memory, "release_memory", raise_it)
+    if raised:
+        monkeypatch.setattr(module, "prepare", raise_it)
+    with pytest.raises(PoisonedNetworkError) as caught:
+        measure(ENTRIES["linear"], QUICK, "cpu")
+    assert caught.value.measurement.status == status
+    assert ("then releasing memory failed" in caught.value.measurement.reason) == raised
+
+
+def test_a_dense_equivalent_that_overflows_checks_nothing(monkeypatch):
+    monkeypatch.setattr(module, "_tolerance", lambda *arguments: float("inf"))
+    found = measure(ENTRIES["linear"], QUICK, "cpu")
+    assert found.status == "failed" and "nothing can be checked" in found.reason
+    assert found.tolerance is None and found.median_s is None
+
+
+def test_a_row_of_64_layers_does_not_underflow_in_float16(monkeypatch):
+    size = dataclasses.replace(VITS["vit_tiny"], hidden=16, layers=32)
+    monkeypatch.setitem(VITS, "vit_tiny", size)
+    entry = changed(
+        ENTRIES["whole"], part="feed_forward_linears", implementation=FULLY_CONNECTED, accuracy_class="float16"
+    )
+    found = measure(entry, QUICK, "cpu")
+    assert (found.status, found.reason) == ("ok", "")
+
+
+def test_an_old_transformers_is_named(monkeypatch):
+    monkeypatch.setattr("transformers.__version__", "4.57.1")
+    found = measure(ENTRIES["whole"], QUICK, "cpu")
+    assert found.status == "skipped" and "transformers is 4.57.1, and must be 5 or newer" in found.reason
 
 
 def test_too_slow():

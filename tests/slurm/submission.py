@@ -24,6 +24,7 @@ CONFIG = {
     "cpu": {"patterns": {"explicit": PATTERNS}},
     "implementations": ["bmm", "dense"],
     "patterns_per_job": 1,
+    "networks": {"in_all": False},
     "notebooks": ["layout_study"],
     "figures": ["fig02_support", "table01_catalogue"],
 }

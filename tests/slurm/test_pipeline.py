@@ -40,15 +40,17 @@ def test_records_figures_notebook_and_report_are_there(finished):
 def test_the_scheduler_sees_groups(finished):
     assert len(finished.jobs_of("timing")) == 2
     assert len(finished.jobs_of("drawing")) == 1
-    # build, ceilings, two of timing, table, plan, drawing, notebooks, report
+    # build, two of ceilings, two of timing, one of energy, two tables, plan, drawing, notebooks, report
     jobs = finished.slurm_jobs()
-    assert len(jobs) == 9
+    assert len(finished.jobs_of("energy")) == 1
+    assert len(jobs) == 12
     assert {job["JobState"] for job in jobs} == {"COMPLETED"}
     assert {job["Nice"] for job in jobs} == {"5"}
 
 
 def test_only_what_measures_holds_a_gpu_and_no_more_than_one(finished):
-    measuring = finished.jobs_of("timing") + finished.jobs_of("measure_ceilings")
+    kinds = ("timing", "energy", "measure_ceilings", "measure_energy_ceilings")
+    measuring = [job for kind in kinds for job in finished.jobs_of(kind)]
     numbers = {job["JobId"] for job in measuring}
     for job in finished.slurm_jobs():
         holds = job["JobId"] in numbers

@@ -13,7 +13,8 @@ from ksmm.measure.provenance import check_device, device_slug
 from tests.slurm.submission import PROFILE
 from tests.workflow.conftest import ROOT, TEST_CONFIG
 
-import slurm_site  # isort: skip - found through conftest
+import cost_model  # isort: skip - found through conftest
+import slurm_site  # isort: skip
 
 DEFAULTS = yaml.safe_load((PROFILE / "site.yaml").read_text())
 FULL = {
@@ -71,6 +72,24 @@ def rules_with_a_gpu() -> set[str]:
 
 def test_every_rule_that_holds_a_gpu_is_known_to_the_profile():
     assert set(slurm_site.GPU_RULES) == rules_with_a_gpu()
+
+
+def test_every_rule_that_holds_a_gpu_is_tried_again():
+    text = "".join(path.read_text() for path in sorted((ROOT / "workflow" / "rules").glob("*.smk")))
+    bodies = re.split(r"^ *(?:rule|checkpoint) (\w+):$", text, flags=re.MULTILINE)
+    once = {name for name, body in zip(bodies[1::2], bodies[2::2], strict=True) if "retries: " not in body}
+    assert not once & {"build_kernel", *slurm_site.GPU_RULES}
+
+
+def test_a_partition_with_a_limit(monkeypatch):
+    protocol = {"max_seconds": 600.0, "max_samples": 50, "runs_per_sample": 10}
+    assert cost_model.network_minutes(90, protocol) > 60
+    monkeypatch.setenv(slurm_site.GROUP_VARIABLE, "1")
+    monkeypatch.setenv(cost_model.MOST_MINUTES_VARIABLE, "1")
+    slurm_site.export({**FULL, "most_minutes": 60})
+    assert cost_model.network_minutes(90, protocol) == 60
+    assert cost_model.network_minutes(1, protocol) < 60
+    assert cost_model.build_minutes("cuda", 3) == 60
 
 
 def test_jobs_that_hold_a_gpu_go_where_gpus_are():

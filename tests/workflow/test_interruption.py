@@ -34,7 +34,15 @@ class Run:
         self.folder, self.output = folder, folder / f"output-{time.monotonic_ns()}.txt"
         with self.output.open("w") as output:
             self.process = subprocess.Popen(
-                command, cwd=folder, stdout=output, stderr=output, start_new_session=True, stdin=subprocess.DEVNULL
+                command,
+                cwd=folder,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                preexec_fn=lambda: signal.signal(
+                    signal.SIGINT, signal.SIG_DFL
+                ),  # ignored where pytest is in a shell's &
             )
 
     def wait_for(self, what: Callable[[], bool]) -> None:

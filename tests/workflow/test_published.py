@@ -63,7 +63,7 @@ def test_published_records_are_drawn_and_left_alone(finished_run, measurements, 
     drawn = folder / "results" / results.name
     assert contents(measurements) == before
     assert not (drawn / "time" / "records").exists()
-    assert not (drawn / "networks").exists()
+    assert not (drawn / "networks" / "records").exists()
     assert not (drawn / "build.json").exists()
     assert (drawn / "time.csv").read_text() == (results / "time.csv").read_text()
     for file in ("networks.csv", "tables/table04_vit_submodules.csv"):

@@ -10,6 +10,7 @@ rule build_kernel:
         record=RESULTS / "build.json",
     log:
         RESULTS / "logs/build_kernel.log",
+    retries: BUILD_RETRIES
     threads: workflow.cores
     resources:
         gpu=BUILD_GPUS,

@@ -5,10 +5,17 @@
 # not begin while it is being cancelled: there the Snakemake that submitted it tries again.
 RETRIES = 0 if workflow.remote_exec else 2
 
+# The build is tried again only where a scheduler may have ended it: a compiler that fails would fail again for minutes.
+BUILD_RETRIES = RETRIES if os.environ.get("KSMM_TIMING_JOBS_PER_GROUP") else 0
+
 # What a scheduler gets as one job: so many consecutive timing jobs, if its profile says how many. Chosen here, not by
 # Snakemake, which each time that a checkpoint is over puts together again what are groups already (its issue 1628).
 TIMING_JOBS_PER_GROUP = 0 if workflow.remote_exec else int(os.environ.get("KSMM_TIMING_JOBS_PER_GROUP", 0))
 NUMBER_OF_JOB = {job: number for number, job in enumerate(run.jobs or {})}
+
+# An energy job takes several times as long as a timing job.
+ENERGY_JOBS_PER_GROUP = math.ceil(TIMING_JOBS_PER_GROUP / 5)
+NUMBER_OF_ENERGY_JOB = {job: number for number, job in enumerate(run.energy_jobs or {})}
 
 
 def plan():
@@ -81,6 +88,11 @@ def drawn_counters(wildcards):
 def timing_group(wildcards):
     """The name of the group that a timing job is in."""
     return f"timing{NUMBER_OF_JOB[wildcards.job] // TIMING_JOBS_PER_GROUP}"
+
+
+def energy_group(wildcards):
+    """The name of the group that an energy job is in."""
+    return f"energy{NUMBER_OF_ENERGY_JOB[wildcards.job] // ENERGY_JOBS_PER_GROUP}"
 
 
 def timing_runtime(wildcards, attempt):

@@ -19,6 +19,7 @@ if run.measures:
             counters=COUNTERS,
         log:
             RESULTS / "logs/count_kernel.log",
+        retries: RETRIES
         threads: 1
         resources:
             gpu=TIMING_GPUS,
@@ -30,10 +31,11 @@ if run.measures:
             batch_size=MEASURED.get("batch_size"),
             dtypes=MEASURED.get("dtypes", []),
             layouts=config["layouts"],
+            device=lambda wildcards, threads: run.device,
         message:
             "Counting what the kernel does"
         shell:
-            "python {params.script:q} --patterns {params.patterns:q} --batch-size {params.batch_size}"
+            "python {params.script:q} --patterns {params.patterns:q} --batch-size {params.batch_size} --device {params.device:q}"
             " --dtypes {params.dtypes} --layouts {params.layouts} --output {output.counters:q} > {log:q} 2>&1"
 
 

@@ -13,6 +13,7 @@ rule measure_energy_ceilings:
         record=RESULTS / "energy/ceilings.json",
     log:
         RESULTS / "logs/measure_energy_ceilings.log",
+    retries: RETRIES
     threads: TIMING_THREADS
     resources:
         gpu=TIMING_GPUS,
@@ -41,6 +42,8 @@ rule energy_patterns:
     log:
         RESULTS / "logs/energy_patterns/{job}.log",
     retries: RETRIES
+    group:
+        energy_group if ENERGY_JOBS_PER_GROUP else None
     threads: TIMING_THREADS
     resources:
         gpu=TIMING_GPUS,

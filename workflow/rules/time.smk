@@ -12,6 +12,7 @@ rule measure_ceilings:
         record=RESULTS / "ceilings.json",
     log:
         RESULTS / "logs/measure_ceilings.log",
+    retries: RETRIES
     threads: TIMING_THREADS
     resources:
         gpu=TIMING_GPUS,

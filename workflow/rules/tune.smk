@@ -26,6 +26,7 @@ rule tune_kernel:
     params:
         script=lambda wildcards, threads: ROOT / "workflow/scripts/tune_kernel.py",
         patterns=lambda wildcards: [pattern for patterns in run.jobs.values() for pattern in patterns],
+        device=lambda wildcards, threads: run.device,
         device_type=run.device_type,
         batch_sizes=config["tuning"]["batch_sizes"],
         dtypes=MEASURED.get("dtypes", []),
@@ -36,7 +37,7 @@ rule tune_kernel:
     message:
         f"Tuning the kernel on {run.device}"
     shell:
-        "python {params.script:q} --patterns {params.patterns} --device-type {params.device_type}"
+        "python {params.script:q} --patterns {params.patterns} --device {params.device:q} --device-type {params.device_type}"
         " --batch-sizes {params.batch_sizes} --dtypes {params.dtypes} --layouts {params.layouts}"
         " --protocol {params.protocol:q} --max-seconds {params.max_seconds} --journal {params.journal:q}"
         " --output {output.tuning:q} > {log:q} 2>&1"

@@ -72,6 +72,8 @@ def main() -> None:
         )
     ]
     try:
+        if shutil.which("ncu") is not None:
+            provenance.check_device("cuda", arguments.device)
         device_name, rows = count(tasks)
     except (CountingError, DeviceAbsentError) as error:
         logging.warning("counters skipped: %s", error)
@@ -90,6 +92,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--patterns", nargs="+", required=True, help="a,b,c,d ...")
     parser.add_argument("--batch-size", type=int, required=True)
+    parser.add_argument("--device", help="what the GPU must be, e.g. nvidia-h200; by default any is counted on")
     parser.add_argument("--dtypes", nargs="+", required=True, help="float32, float16, bfloat16")
     parser.add_argument("--layouts", nargs="+", default=list(ksmm.LAYOUTS), help="batch_first, batch_last")
     parser.add_argument("--implementations", nargs="+", default=["kernel", "kernel_strict"])

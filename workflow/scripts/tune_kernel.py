@@ -10,12 +10,15 @@ it is copied to the output. What there was no time for is left to another run wi
 import argparse
 import json
 import logging
+import sys
 from pathlib import Path
 
 import ksmm
 from ksmm.measure.bench import PoisonedDeviceError
 from ksmm.measure.job import reexecute
+from ksmm.measure.lock import DeviceAbsentError
 from ksmm.measure.protocol import Protocol
+from ksmm.measure.provenance import check_device
 from ksmm.tuning.file import read_tuning, write_tuning
 from ksmm.tuning.tasks import list_tasks
 from ksmm.tuning.tuner import tune
@@ -30,9 +33,12 @@ def main() -> None:
     )
     protocol = Protocol.from_mapping(arguments.protocol)
     try:
+        check_device(arguments.device_type, arguments.device)
         outcome = tune(tasks, arguments.journal, protocol=protocol, max_seconds=arguments.max_seconds)
     except PoisonedDeviceError:
         reexecute()
+    except DeviceAbsentError as error:
+        sys.exit(f"tune_kernel: {error}")
     logging.info("%s", outcome)
     write_tuning(arguments.output, read_tuning(arguments.journal))
 
@@ -42,6 +48,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--patterns", type=ksmm.Pattern.parse, nargs="+", required=True, help="a,b,c,d ...")
     parser.add_argument("--device-type", choices=["cpu", "cuda"], required=True)
+    parser.add_argument("--device", help="what the device must be, e.g. nvidia-h200; by default any is measured")
     parser.add_argument("--batch-sizes", type=int, nargs="+", required=True)
     parser.add_argument("--dtypes", nargs="+", default=["float32"], help="float32, float16, bfloat16")
     parser.add_argument("--layouts", nargs="+", default=list(ksmm.LAYOUTS), help="batch_first, batch_last")
