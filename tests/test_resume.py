@@ -11,7 +11,7 @@ import pytest
 from ksmm import cli, resume
 from ksmm.measure.files import write_atomically
 from ksmm.measure.records import checksum, dump, write_record
-from ksmm.resume import FILE, READERS, ResumeError, mend_results, read_run, refuse_living
+from ksmm.resume import FILE, LOCK, READERS, ResumeError, mend_results, read_run, refuse_living
 from tests.measure.sample_records import network_measurement, record_content, write_sample
 from tests.workflow.conftest import ROOT
 
@@ -31,7 +31,7 @@ def remembered(tmp_path, monkeypatch):
 def test_what_the_pipeline_writes_is_what_is_read(remembered):
     import run_command
 
-    assert run_command.FILE == FILE
+    assert (run_command.FILE, run_command.LOCK) == (FILE, LOCK)
     run = read_run(remembered)
     assert run["arguments"] == ["--cores", "2", "all"]
     assert run["folder"] == str(remembered)
@@ -60,7 +60,7 @@ def test_no_run(tmp_path, content, capsys):
 
 
 def test_a_run_that_lives_is_left_alone(remembered):
-    with (remembered / FILE).open() as file:
+    with (remembered / LOCK).open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(ResumeError, match=f"still runs, as process {os.getpid()}"):
             refuse_living(remembered, read_run(remembered), elsewhere=True)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 MOST_MINUTES_VARIABLE = "KSMM_MOST_MINUTES"
-"""The environment variable that says what a job may ask for at most: what it does not finish, its retries go on with."""
+"""The environment variable that says what a job may ask for at most; its retries go on with what it does not finish."""
 
 START_S = 90.0
 """A scheduler's step, importing PyTorch and finding the device, on a slow file system."""

@@ -62,7 +62,8 @@ def profile(entry: Entry, protocol: Protocol, device_type: str) -> list[dict[str
 
     Returns:
         Rows with the columns of COLUMNS but device: seconds and calls of each kernel, averaged over five passes, and
-        its share of the time of all kernels; pass_s is of a whole pass without the profiler. One row with a status and a reason where nothing could be profiled.
+        its share of the time of all kernels; pass_s is of a whole pass without the profiler. One row with a status and
+        a reason where nothing could be profiled.
     """
     known = {name: value for name, value in entry.to_dict().items() if name in COLUMNS}
     reason = unsupported(entry, device_type)
