@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +70,13 @@ _FROM_ENERGY = ("energy_j", "iqr_j", "above_idle_j", "power_w", "idle_before_w",
 
 
 def aggregate_energy(
-    record_paths: Iterable[Path], ceilings_path: Path | None, energy_ceilings_path: Path | None, rejected: Path
+    record_paths: Iterable[Path],
+    ceilings_path: Path | None,
+    energy_ceilings_path: Path | None,
+    rejected: Path,
+    device: str | None = None,
+    used: Callable[[dict[str, Any]], None] | None = None,
+    imported: Iterable[Path] = (),
 ) -> pandas.DataFrame:
     """Puts the measurements of all energy records into one table; several devices may be among them.
 
@@ -80,6 +86,9 @@ def aggregate_energy(
         ceilings_path: what measure_ceilings wrote; None leaves roofline_s and roofline_j empty.
         energy_ceilings_path: what measure_energy_ceilings wrote; None leaves roofline_j empty.
         rejected: the folder for records that cannot be used, see ksmm.table.aggregate.
+        device: slug of the device that record_paths are of; one of another device cannot be used. None allows any.
+        used: called with each record that can be used, of both kinds.
+        imported: records that others measured, of any device.
 
     Returns:
         The columns of ENERGY_COLUMNS, rows sorted by device, pattern, batch size, dtype, layout and implementation.
@@ -90,7 +99,9 @@ def aggregate_energy(
     """
     ceilings = None if ceilings_path is None else read_ceilings(ceilings_path)
     joules = None if energy_ceilings_path is None else read_energy_ceilings(energy_ceilings_path)
-    return collect(record_paths, rejected, lambda record: _rows(record, ceilings, joules), ENERGY)
+    return collect(
+        record_paths, rejected, lambda record: _rows(record, ceilings, joules), ENERGY, device, used, imported
+    )
 
 
 def read_energy_table(path: Path) -> pandas.DataFrame:

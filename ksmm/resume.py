@@ -15,13 +15,15 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ksmm.measure.ceilings import read_ceilings
+from ksmm.measure.energy_ceilings import read_energy_ceilings
 from ksmm.measure.records import RecordError
 from ksmm.measure.rejected import read_record_of, set_aside
+from ksmm.networks.records import read_record as read_network_record
 from ksmm.slurm_queue import cancel_jobs, run_names
 
 logger = logging.getLogger(__name__)
@@ -29,6 +31,9 @@ logger = logging.getLogger(__name__)
 FILE = Path(".snakemake/ksmm-run.json")
 LOCK = FILE.with_suffix(".lock")
 RESUMING = Path(".snakemake/ksmm-resume.lock")
+
+READERS = {"time": read_record_of, "energy": read_record_of, "networks": read_network_record}
+"""What reads the records of each study: called with a path and the slug of the device that it must be of."""
 
 
 class ResumeError(RuntimeError):
@@ -125,27 +130,22 @@ def refuse_living(folder: Path, run: dict[str, Any], elsewhere: bool) -> None:
 def mend_results(results: Path, device: str) -> None:
     """Makes what the dead run has left such that the next one makes exactly what is missing.
 
-    Records that cannot be used are set aside, ceilings too; a record of a build that is not whole is removed (the
-    library is found again without compiling). Files from the future, of a clock that was set back, are dated now:
-    Snakemake takes what is made after them for older than they are.
+    Records of all studies that cannot be used are set aside, and ceilings; a record of a build that is not whole is
+    removed (the library is found again without compiling). Files from the future, of a clock that was set back, are
+    dated now: Snakemake takes what is made after them for older than they are.
 
     Args:
         results: the folder of the device.
         device: its slug.
     """
-    rejected = results / "time" / "rejected"
-    for path in sorted((results / "time" / "records").glob("*.json")):
-        try:
-            read_record_of(path, device)
-        except RecordError as error:
-            set_aside(path, rejected, str(error))
-    ceilings, build = results / "ceilings.json", results / "build.json"
-    if ceilings.exists():
-        try:
-            read_ceilings(ceilings)
-        except RecordError as error:
-            set_aside(ceilings, rejected, str(error))
-            ceilings.unlink()
+    for study, read in READERS.items():
+        for path in sorted((results / study / "records").glob("*.json")):
+            _set_aside_if_bad(path, results / study / "rejected", device, read)
+    _set_aside_if_bad(results / "ceilings.json", results / "time" / "rejected", device, read_ceilings)
+    _set_aside_if_bad(
+        results / "energy" / "ceilings.json", results / "energy" / "rejected", device, read_energy_ceilings
+    )
+    build = results / "build.json"
     if build.exists():
         try:
             json.loads(build.read_text(encoding="utf-8"))
@@ -153,6 +153,16 @@ def mend_results(results: Path, device: str) -> None:
             logger.warning("%s is not whole; removed", build)
             build.unlink()
     _date_back(results)
+
+
+def _set_aside_if_bad(path: Path, rejected: Path, device: str, read: Callable[[Path, str], object]) -> None:
+    """Moves a file that cannot be used to `rejected`, so that what makes it runs again."""
+    if path.exists():
+        try:
+            read(path, device)
+        except RecordError as error:
+            set_aside(path, rejected, str(error))
+            path.unlink(missing_ok=True)  # a copy was made where the folders are not beside each other
 
 
 def _date_back(results: Path) -> None:

@@ -64,7 +64,11 @@ TIME = Format(
 
 
 def aggregate(
-    record_paths: Iterable[Path], ceilings_path: Path | None, rejected: Path, device: str | None = None
+    record_paths: Iterable[Path],
+    ceilings_path: Path | None,
+    rejected: Path,
+    device: str | None = None,
+    used: Callable[[dict[str, Any]], None] | None = None,
 ) -> pandas.DataFrame:
     """Puts the measurements of all records into one table.
 
@@ -77,6 +81,7 @@ def aggregate(
         ceilings_path: what measure_ceilings wrote; None leaves roofline_s empty.
         rejected: the folder for records that cannot be used; made when it is needed.
         device: slug of the device whose records these are; one of another device cannot be used. None allows any.
+        used: called with each record that can be used.
 
     Returns:
         The columns of COLUMNS, rows sorted by device, pattern, batch size, dtype, layout, implementation and part.
@@ -86,7 +91,7 @@ def aggregate(
         OSError: a file cannot be read, or set aside.
     """
     ceilings = None if ceilings_path is None else read_ceilings(ceilings_path)
-    return collect(record_paths, rejected, lambda record: _rows(record, ceilings), TIME, device)
+    return collect(record_paths, rejected, lambda record: _rows(record, ceilings), TIME, device, used)
 
 
 def collect(
@@ -95,6 +100,8 @@ def collect(
     rows_of: Callable[[dict[str, Any]], list[dict[str, Any]]],
     form: Format,
     device: str | None = None,
+    used: Callable[[dict[str, Any]], None] | None = None,
+    imported: Iterable[Path] = (),
 ) -> pandas.DataFrame:
     """The rows of all records that can be used, sorted; see aggregate.
 
@@ -104,17 +111,22 @@ def collect(
         rows_of: a record to its rows, with a value for each column.
         form: of the table.
         device: see aggregate.
+        used: see aggregate.
+        imported: more records, which others measured, on any device.
 
     Raises:
         OSError: a file cannot be read, or set aside.
     """
     rows: dict[tuple, dict[str, Any]] = {}
-    for path in sorted(record_paths):
+    devices = dict.fromkeys(record_paths, device) | dict.fromkeys(imported)
+    for path in sorted(devices):
         try:
-            record = read_record_of(path, device)
+            record = read_record_of(path, devices[path])
         except RecordError as error:
             set_aside(path, rejected, str(error))
             continue
+        if used is not None:
+            used(record)
         for row in rows_of(record):
             _keep_latest(rows, row, form.identity)
     return frame_of([rows[key] for key in sorted(rows)], form)

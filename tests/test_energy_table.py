@@ -69,7 +69,9 @@ def test_without_ceilings_there_is_no_roofline(records, tmp_path):
 
 
 def test_a_device_without_a_counter_has_no_energy_roofline(records, ceilings, tmp_path):
-    ceilings[1].write_text(json.dumps({"schema_version": 1, "status": "skipped", "reason": "no counter"}))
+    ceilings[1].write_text(
+        json.dumps({"schema_version": 1, "device": {"slug": "cpu-x86_64"}, "status": "skipped", "reason": "no counter"})
+    )
     frame = aggregate_energy(records, *ceilings, tmp_path / "rejected")
     assert frame.roofline_s.notna().all() and frame.roofline_j.isna().all()
 

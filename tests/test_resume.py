@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import sys
 import time
 
@@ -9,9 +10,9 @@ import pytest
 
 from ksmm import cli, resume
 from ksmm.measure.files import write_atomically
-from ksmm.measure.records import dump
-from ksmm.resume import FILE, LOCK, ResumeError, mend_results, read_run, refuse_living
-from tests.measure.sample_records import write_sample
+from ksmm.measure.records import checksum, dump, write_record
+from ksmm.resume import FILE, LOCK, READERS, ResumeError, mend_results, read_run, refuse_living
+from tests.measure.sample_records import network_measurement, record_content, write_sample
 from tests.workflow.conftest import ROOT
 
 
@@ -90,16 +91,45 @@ def test_what_cannot_be_unlocked_is_said(remembered):
         resume.resume(remembered)
 
 
+def write_network(path, **changes):
+    """A record of the study networks, as its job writes it."""
+    content = record_content(job=path.stem, measurements=[network_measurement().to_dict()], **changes)
+    write_record(path, content)
+    return path
+
+
+WRITE = {"time": write_sample, "energy": write_sample, "networks": write_network}
+CEILINGS = {
+    "ceilings.json": {"copy_bytes_per_s": 1e10, "operations_per_s": {}},
+    "energy/ceilings.json": {"status": "ok", "idle_w": 1.0, "joules_per_byte": 1e-9, "joules_per_operation": {}},
+}
+ELSEWHERE = {"slug": "nvidia-h200", "name": "NVIDIA H200", "type": "cuda"}
+
+
+def write_ceilings(path, values, slug="cpu-x86_64", **changes):
+    """Ceilings as they are measured, their checksum of before any changes."""
+    content = {"schema_version": 1, "device": {"slug": slug}, **values}
+    write_atomically(path, dump({**content, "checksum": checksum(content), **changes}, ""))
+
+
 @pytest.fixture
 def results(tmp_path):
-    """Results of a run, all of them good."""
+    """Results of a run of three studies, all of them good."""
     folder = tmp_path / "results"
-    for name in ("good", "cut", "empty", "edited", "renamed", "elsewhere"):
-        write_sample(folder / "time" / "records" / f"{name}.json")
-    content = {"schema_version": 1, "device": {"slug": "cpu-x86_64"}, "copy_bytes_per_s": 1e10, "operations_per_s": {}}
-    write_atomically(folder / "ceilings.json", dump(content, ""))
+    for study, write in WRITE.items():
+        for name in ("good", "cut", "empty", "edited", "renamed", "elsewhere"):
+            write(folder / study / "records" / f"{name}.json")
+    for name, values in CEILINGS.items():
+        write_ceilings(folder / name, values)
     (folder / "build.json").write_text("{}")
     return folder
+
+
+def aside(results, study):
+    """What was set aside of a study: name -> content, and name -> reason."""
+    folder = results / study / "rejected"
+    contents = {path.name.split("-")[0]: path.read_bytes() for path in folder.glob("*.json")}
+    return contents, {path.name.split("-")[0]: path.read_text() for path in folder.glob("*.txt")}
 
 
 def test_good_results_are_left_alone(results):
@@ -108,37 +138,66 @@ def test_good_results_are_left_alone(results):
     assert before == {path: path.stat().st_mtime_ns for path in results.rglob("*")}
 
 
-def test_what_cannot_be_used_is_set_aside_and_nothing_is_deleted(results):
-    records = results / "time" / "records"
+@pytest.mark.parametrize("study", WRITE)
+def test_what_cannot_be_used_is_set_aside_and_nothing_is_deleted(results, study):
+    records = results / study / "records"
     contents = {path.name: path.read_bytes() for path in records.iterdir()}
     contents["cut.json"] = contents["cut.json"][:200]
     contents["empty.json"] = b""
     contents["edited.json"] = contents["edited.json"].replace(b"0.0002", b"0.0001")
     contents["renamed.json"] = contents["good.json"]
     for name, content in contents.items():
+        changed = (records / name).stat()
         (records / name).write_bytes(content)
-    device = {"slug": "nvidia-h200", "name": "NVIDIA H200", "type": "cuda"}
-    contents["elsewhere.json"] = write_sample(records / "elsewhere.json", device=device).read_bytes()
-    (results / "ceilings.json").write_text('{"schema_version": 1}')
+        os.utime(records / name, ns=(changed.st_atime_ns, changed.st_mtime_ns))  # nobody sees it by its date
+    contents["elsewhere.json"] = WRITE[study](records / "elsewhere.json", device=ELSEWHERE).read_bytes()
     (results / "build.json").write_text('{"library": ')
     mend_results(results, "cpu-x86_64")
     assert [path.name for path in records.iterdir()] == ["good.json"]
-    reasons = {path.name.split("-")[0]: path.read_text() for path in (results / "time" / "rejected").glob("*.txt")}
-    aside = {path.name.split("-")[0]: path.read_bytes() for path in (results / "time" / "rejected").glob("*.json")}
+    kept, reasons = aside(results, study)
     for name, said in {
         "cut": "is not whole JSON",
         "empty": "is empty",
         "edited": "was changed after it was written",
         "renamed": "is the record of job good, under another job's name",
         "elsewhere": "is of device nvidia-h200, among those of cpu-x86_64",
-        "ceilings": "key device.slug is missing",
     }.items():
         assert said in reasons.pop(name)
-        assert aside.pop(name) == contents.get(f"{name}.json", b'{"schema_version": 1}')
+        assert kept.pop(name) == contents[f"{name}.json"]
     assert not reasons
-    assert not aside
-    assert not (results / "ceilings.json").exists()
+    assert not kept
     assert not (results / "build.json").exists()
+
+
+@pytest.mark.parametrize(("name", "study"), [("ceilings.json", "time"), ("energy/ceilings.json", "energy")])
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda path, values: path.write_text('{"schema_version": 1}'), "key device.slug is missing"),
+        (lambda path, values: path.write_bytes(path.read_bytes()[:20]), "is not whole JSON"),
+        (
+            lambda path, values: write_ceilings(path, values, note="edited"),
+            "changed after it was written: key checksum",
+        ),
+        (
+            lambda path, values: write_ceilings(path, values, "nvidia-h200"),
+            "is of device nvidia-h200, among what is of",
+        ),
+    ],
+)
+def test_ceilings_that_cannot_be_used_are_set_aside_and_measured_again(results, name, study, spoil, said):
+    spoil(results / name, CEILINGS[name])
+    content = (results / name).read_bytes()
+    mend_results(results, "cpu-x86_64")
+    assert not (results / name).exists()
+    kept, reasons = aside(results, study)
+    assert kept == {"ceilings": content}
+    assert said in reasons["ceilings"]
+
+
+def test_every_study_is_mended():
+    rules = "".join(path.read_text() for path in (ROOT / "workflow" / "rules").glob("*.smk"))
+    assert set(READERS) == set(WRITE) == set(re.findall(r'RESULTS / "(\w+)/records/', rules))
 
 
 def test_files_from_the_future_are_dated_now(results):

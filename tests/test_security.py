@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
+import io
 import json
 import re
 import subprocess
 import sys
+import tokenize
 from pathlib import Path
 
 import nbformat
 import pytest
+
+from ksmm.measure.records import RecordError, read_record, write_record
+from ksmm.networks.records import read_record as read_network_record
+from tests.measure.sample_records import network_measurement, record_content
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted(path for part in ("ksmm", "workflow", "figures") for path in (ROOT / part).rglob("*.py"))
@@ -90,21 +97,67 @@ def test_no_notebook_does(path):
 
 def placeholders(text: str) -> list[str]:
     """What the shell commands of a file of rules put in, without what is quoted."""
-    commands = re.findall(r"^    shell:\n((?:        .*\n)+)", text, re.MULTILINE)
+    commands = [lines for _, lines in re.findall(r"^( +)shell:\n((?:\1 {4}.*\n)+)", text, re.MULTILINE)]
     return [name for command in commands for name in re.findall(r"\{([^{}]*)\}", command) if not name.endswith(":q")]
 
 
 def test_the_rules_quote_every_path_and_text():
     texts = [path.read_text(encoding="utf-8") for path in RULES]
-    assert sum(text.count("    shell:\n") for text in texts) >= 10
+    commands = sum(len(re.findall(r"\bshell:", text)) for text in texts)
+    assert commands == sum(len(re.findall(r"^ +shell:\n", text, re.MULTILINE)) for text in texts) >= 10
     found = {name for text in texts for name in placeholders(text)}
     assert found <= UNQUOTED, f"quote these in their rules ({{{{...:q}}}}): {sorted(found - UNQUOTED)}"
-    assert placeholders('    shell:\n        "python {input.x} {log:q}"\n') == ["input.x"]
+
+
+@pytest.mark.parametrize("indent", ["    ", "        "])
+def test_what_is_not_quoted_is_found_also_in_a_rule_below_an_if(indent):
+    assert placeholders(f'{indent}shell:\n{indent}    "python {{input.x}} {{log:q}}"\n{indent}    "{{y}}"\n') == [
+        "input.x",
+        "y",
+    ]
+
+
+OWN_PYTHON = re.compile(r"^\s*(run|script|notebook|template_engine|wrapper|cwl)\s*:", re.MULTILINE)
 
 
 def test_no_rule_runs_python_of_its_own():
+    assert OWN_PYTHON.search("if x:\n\n    rule y:\n        run:\n            pass\n")
     for path in RULES:
-        assert not re.search(r"^    (run|script|notebook):", path.read_text(encoding="utf-8"), re.MULTILINE)
+        assert not OWN_PYTHON.search(path.read_text(encoding="utf-8")), path
+
+
+def faults_of_rules(text: str) -> list[str]:
+    """What is forbidden in the Python of a file of rules, which is no Python as a whole: word by word."""
+    found = []
+    kept = (tokenize.NAME, tokenize.OP, tokenize.NUMBER, tokenize.STRING)
+    words = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type in kept]
+    code = " ".join(word.string for word in words if word.type != tokenize.STRING).replace(" . ", ".")
+    found += [name for name in re.findall(r"([\w.]+) \(", code) if name in FORBIDDEN_CALLS | {"shell", "torch.load"}]
+    found += [name for name in re.findall(r"\b(?:import|from) (\w+)", code) if name in FORBIDDEN_MODULES]
+    return found + re.findall(r"\b(?:shell|allow_pickle) = (?!False)\w+", code)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("x = eval(config['x'])", "        exec(y)", "import pickle", "from joblib import load", "os.system('ls')"),
+        *("    params: x=lambda wildcards: eval(wildcards.x)", "shell('ls {x}')", "y = torch.load(path)"),
+        *("subprocess.run('ls', shell=True)", "numpy.load(path, allow_pickle = quick)", "yaml . load(text)"),
+    ],
+)
+def test_what_is_forbidden_in_rules_is_found(line):
+    assert len(faults_of_rules(f"rule x:\n    output:\n        'y',\n{line.lstrip()}\n")) == 1
+
+
+def test_what_is_allowed_in_rules_is_not():
+    assert (
+        faults_of_rules("rule x:\n    shell:\n        'eval(x) shell(y)'\n# pickle, exec(x)\ny = json.loads(z)\n") == []
+    )
+
+
+@pytest.mark.parametrize("path", RULES, ids=lambda path: path.name)
+def test_the_python_of_the_rules_evaluates_nothing(path):
+    assert faults_of_rules(path.read_text(encoding="utf-8")) == []
 
 
 def test_a_config_cannot_make_objects(tmp_path):
@@ -134,6 +187,7 @@ PARAMETERS = {"table": "/a b/time.csv", "device": "cpu-x86_64", "dtype": "float3
     [
         *(("device", "x\"; import os; os.system('ls')"), ("device", 3), ("dtype", "float64"), ("layout", "")),
         *(("table", "time.pkl"), ("table", "a\nb.csv"), ("output", ""), ("more", "x")),
+        *(("table", "/a/time.csv\n"), ("device", "cpu-x86_64\n"), ("output", "/a\n"), ("output", "\n")),
     ],
 )
 def test_a_parameter_of_another_type_or_form_is_refused(execute_notebook, name, value):
@@ -157,8 +211,45 @@ def test_a_text_of_a_stranger_is_no_script_in_the_page_of_a_notebook(execute_not
     assert "kept" in page
 
 
-def test_a_record_cannot_bring_lines_into_a_report():
-    schema = json.loads((ROOT / "ksmm/measure/record.schema.json").read_text())
+RECORDS = {
+    "ksmm/measure/record.schema.json": (record_content, read_record),
+    "ksmm/networks/record.schema.json": (
+        lambda: record_content(measurements=[network_measurement().to_dict()]),
+        read_network_record,
+    ),
+}
+OF_A_TABLE = [
+    *(("job",), ("device", "slug"), ("device", "name"), ("provenance", "kernel_hash")),
+    *(("provenance", "software", "versions", "torch"), ("provenance", "software", "versions", "transformers")),
+]
+
+
+@pytest.mark.parametrize("schema", RECORDS)
+def test_a_text_of_a_record_is_one_line(schema):
+    schema = json.loads((ROOT / schema).read_text())
     for name in ("text", "line"):
-        assert re.search(schema["$defs"][name]["pattern"], "a reason, *with* marks")
-        assert not re.search(schema["$defs"][name]["pattern"], "a reason\n.. raw:: html")
+        pattern = schema["$defs"][name]["pattern"]
+        assert re.search(pattern, "a reason, *with* marks, ö and 中")
+        for text in ("a reason\n.. raw:: html", "a reason\n", "a\rb", "a\x1b[31m", "a\x85b", "a\u2028b"):
+            assert not re.search(pattern, text), repr(text)
+
+
+@pytest.mark.parametrize("schema", RECORDS)
+def test_a_record_cannot_bring_lines_into_a_report(schema, tmp_path):
+    make, read = RECORDS[schema]
+    write_record(tmp_path / "1x192x48x2.json", make())
+    read(tmp_path / "1x192x48x2.json")
+    entry = make()["measurements"][0]
+    texts = [("measurements", 0, name) for name, value in entry.items() if isinstance(value, str) and name != "status"]
+    assert ("measurements", 0, "reason") in texts
+    for *path, last in [*OF_A_TABLE, *texts]:
+        for planted in ("x\n.. raw:: html", "x\n"):
+            content = make()
+            part = functools.reduce(lambda part, key: part[key], path, content)
+            part[last] = planted
+            if last == "reason":
+                content["measurements"][0] |= {"status": "failed", "samples_s": [], "runs_per_sample": 0}
+                content["measurements"][0] |= {"median_s": None, "iqr_s": None, "protocol_met": None}
+            write_record(tmp_path / "1x192x48x2.json", content)
+            with pytest.raises(RecordError, match=rf"key .*{last}.*(does not match|is not one of)"):
+                read(tmp_path / "1x192x48x2.json")

@@ -125,12 +125,37 @@ def without_a_number(path):
     path.write_text(path.read_text().replace('"median_s": 0.0002', '"median_s": NaN'))
 
 
+def too_large(path):
+    path.write_text(path.read_text().replace('"median_s": 0.0002', '"median_s": 1e999'))
+
+
+def half_a_character(path):
+    path.write_text(path.read_text().replace('"A processor"', r'"\ud800"'))
+
+
+def nested(path):
+    path.write_text('{"job": ' + 100_000 * "[" + 100_000 * "]" + "}")
+
+
+def nested_less(path):
+    path.write_text(path.read_text().replace('"A processor"', 200 * "[" + 200 * "]"))
+
+
+def of_too_many_digits(path):
+    path.write_text(path.read_text().replace('"batch_size": 25088', '"batch_size": ' + 400 * "9"))
+
+
 DAMAGES = {
     truncate: "is not whole JSON",
     empty: "is empty",
     edit: "changed after it was written",
     of_another_schema: "has schema_version 9",
     without_a_number: "holds NaN",
+    too_large: "holds 1e999, which is larger than any number of a measurement",
+    half_a_character: "surrogates not allowed",
+    nested: "is nested more than 20 levels deep",
+    nested_less: "is nested more than 20 levels deep",
+    of_too_many_digits: "holds an integer of 400 digits",
 }
 
 

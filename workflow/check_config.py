@@ -26,6 +26,9 @@ def check_config(config: dict) -> None:
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
     errors = sorted(Draft202012Validator(schema).iter_errors(config), key=lambda error: list(map(str, error.path)))
     complaints = [complaint for error in errors for complaint in _complaints(error)]
+    complaints += [
+        f"{key} is {text!r}; it must be one line, without control characters" for key, text in texts_of_lines(config)
+    ]
     protocols = (
         {"protocol": config["protocol"], "networks.protocol": config["networks"]["protocol"]} if not errors else {}
     )
@@ -37,6 +40,19 @@ def check_config(config: dict) -> None:
     ]
     if complaints:
         raise ConfigError("the config cannot be run:\n" + "\n".join(f"  config key {line}" for line in complaints))
+
+
+def texts_of_lines(values: object, key: str = "") -> list[tuple[str, str]]:
+    """The texts that are no single line, with their keys: `$` in a schema's pattern lets a last line break pass."""
+    if isinstance(values, str):
+        return [] if values.isprintable() else [(key, values)]
+    if isinstance(values, list):
+        values = dict(enumerate(values))
+    if not isinstance(values, dict):
+        return []
+    prefix = f"{key}." if key else ""
+    names = [(key or "the config", str(name)) for name in values if not str(name).isprintable()]
+    return names + [found for name, value in values.items() for found in texts_of_lines(value, f"{prefix}{name}")]
 
 
 def _complaints(error: ValidationError) -> list[str]:
@@ -78,7 +94,7 @@ def _allowed(error: ValidationError) -> str:
 
 
 _PATTERN_MEANINGS = {
-    "^(cuda:)?[a-z0-9][a-z0-9_.-]*$": "it must be auto, cpu, cuda, cuda: and the name of a GPU such as nvidia-h200, "
-    "or the name of a folder under measurements/",
-    "^[1-9][0-9]*(,[1-9][0-9]*){3}$": 'it must be four positive integers without spaces, such as "1,192,48,2"',
+    "^(cuda:)?[a-z0-9][a-z0-9_.-]*$(?!\\n)": "it must be auto, cpu, cuda, cuda: and the name of a GPU such as "
+    "nvidia-h200, or the name of a folder under measurements/",
+    "^[1-9][0-9]*(,[1-9][0-9]*){3}$(?!\\n)": 'it must be four positive integers without spaces, such as "1,192,48,2"',
 }

@@ -22,26 +22,27 @@ def summary(results: Path) -> str:
         if found:
             where = found[0] if "*" not in pattern else f"{found[0].parent}/ ({len(found)})"
             lines.append(f"  {what:<10} {where}")
-    wrong = [_wrong(row) for row in read_rows(results / "wrong.csv")] + _wrong_networks(results)
+    wrong = [_wrong(row) for row in rows_of_studies(results, "wrong.csv")]
     if wrong:
         lines += ["  WRONG RESULTS, which have no time:", *(f"    {line}" for line in wrong)]
     lines += listed("left out:", read_rows(results / "left_out.csv"), "name")
-    lists = [results / "rejected.csv", *(results / study / "rejected.csv" for study in ("energy", "networks"))]
-    rejected = [row for path in lists for row in read_rows(path)]
-    lines += listed("records set aside:", rejected, "record")
+    lines += listed("records set aside:", rows_of_studies(results, "rejected.csv"), "record")
     return "\n".join(lines)
 
 
+def rows_of_studies(results: Path, name: str) -> list[dict[str, str]]:
+    """The rows of the list of that name of each study; that of the times lies beside their table."""
+    return [row for folder in (results, results / "energy", results / "networks") for row in read_rows(folder / name)]
+
+
 def _wrong(row: dict[str, str]) -> str:
+    if "network" in row:
+        entry = " ".join(row[name] for name in ("network", "implementation", "accuracy_class", "mode"))
+        return f"{entry}, in {row['parts']} parts, the first {row['first_part']}: {row['reason']}"
     part = "" if row["part"] == "whole" else f" ({row['part']})"
+    energy = f", its energy on {row['device']}" if "device" in row else ""
     problem = f"{row['dtype']} {row['layout']} on {row['patterns']} patterns, the first {row['first_pattern']}"
-    return f"{row['implementation']}{part}, {problem}: {row['reason']}"
-
-
-def _wrong_networks(results: Path) -> list[str]:
-    wrong = [row for row in read_rows(results / "networks.csv") if row["status"] == "wrong"]
-    names = ("network", "part", "implementation", "accuracy_class", "mode", "batch_size", "tokens")
-    return [f"{' '.join(row[name] for name in names)}: {row['reason']}" for row in wrong]
+    return f"{row['implementation']}{part}{energy}, {problem}: {row['reason']}"
 
 
 def listed(title: str, rows: list[dict[str, str]], key: str) -> list[str]:

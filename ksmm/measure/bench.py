@@ -12,19 +12,19 @@ import torch
 
 from ksmm.implementations import Implementation, Packed
 from ksmm.measure import check, memory, nvidia, timer
+from ksmm.measure.errors import PoisonedError, is_poison, one_line
 from ksmm.measure.inputs import Inputs, first_of_batch, make_inputs
 from ksmm.measure.measurement import Measurement, utc_now
 from ksmm.measure.protocol import Protocol
 from ksmm.problem import Problem, dtype_name
 
-_REASON_LENGTH = 300
 _TRIAL_FRACTIONS = (64, 8)
 _DOUBTFUL = 32
 """A trial up to so many times the limit may have met a compilation (lazylinop compiles its kernels at the first
 product) or a disturbance, so a second one decides."""
 
 
-class PoisonedDeviceError(RuntimeError):
+class PoisonedDeviceError(PoisonedError):
     """A CUDA error after which this process cannot use the device any more, where a new process can.
 
     Attributes:
@@ -213,24 +213,3 @@ def _too_slow(count: int, seconds: float, protocol: Protocol) -> _GaveUpError:
     return _GaveUpError(
         "too_slow", f"one product on a batch of {count} takes {seconds:.3g} s; max_seconds_per_run is {limit:g} s"
     )
-
-
-def one_line(error: BaseException) -> str:
-    """The first line of an exception's message, as much as a table can bear; of PyTorch's account of memory the sum."""
-    lines = str(error).strip().splitlines()
-    return lines[0].split(" Including non-PyTorch memory")[0][:_REASON_LENGTH] if lines else type(error).__name__
-
-
-def is_poison(error: BaseException) -> bool:
-    """Whether CUDA failed in a way that every later call in this process fails too (an illegal address, say)."""
-    kinds = (torch.AcceleratorError,) if hasattr(torch, "AcceleratorError") else ()
-    if not isinstance(error, kinds) and "CUDA error" not in str(error):
-        return False
-    if not torch.cuda.is_initialized():
-        return True  # nothing to ask, so the careful answer
-    try:
-        torch.cuda.synchronize()
-        torch.zeros(1, device="cuda").add_(1).item()
-    except RuntimeError:
-        return True
-    return False

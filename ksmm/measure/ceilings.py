@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -13,11 +12,12 @@ from pathlib import Path
 import torch
 
 from ksmm.measure import memory, nvidia, provenance, timer
-from ksmm.measure.files import prepare_folder, write_atomically
+from ksmm.measure.ceilings_file import checked_device, is_positive, write_ceilings
+from ksmm.measure.files import prepare_folder
 from ksmm.measure.idle import wait_until_idle
 from ksmm.measure.lock import device_lock
 from ksmm.measure.measurement import utc_now
-from ksmm.measure.records import RecordError, dump, load_json
+from ksmm.measure.records import RecordError, load_json
 from ksmm.problem import Problem, dtype_name, parse_dtype
 from ksmm.roofline import attainable_seconds
 
@@ -80,7 +80,7 @@ def measure_ceilings(device_type: str, dtypes: Sequence[str], record: Path, busy
             "software": provenance.software_facts(),
             "host": provenance.host_facts(),
         }
-    write_atomically(record, dump(content, listed=""))
+    write_ceilings(record, content)
 
 
 def quick_ceilings(device_type: str, dtypes: Sequence[str], seconds: float = 1.0) -> Ceilings:
@@ -162,31 +162,25 @@ def _last_level_cache_bytes() -> int:
         return 2**25
 
 
-def read_ceilings(path: Path) -> Ceilings:
+def read_ceilings(path: Path, device: str | None = None) -> Ceilings:
     """Reads what measure_ceilings wrote.
 
+    Args:
+        path: of the file.
+        device: the slug of the device that it must be of; None allows any.
+
     Raises:
-        RecordError: it is no such file; the message names the key.
+        RecordError: it is no such file, was changed, or is of another device; the message names the key.
         OSError: it cannot be read.
     """
     content = load_json(path)
-    if content.get("schema_version") != SCHEMA_VERSION:
-        raise RecordError(
-            f"{path} has schema_version {content.get('schema_version')!r}, not {SCHEMA_VERSION}; {_AGAIN}"
-        )
-    slug = content["device"].get("slug") if isinstance(content.get("device"), dict) else None
+    slug = checked_device(path, content, device, SCHEMA_VERSION, _AGAIN)
     rates = content.get("operations_per_s")
-    if not isinstance(slug, str):
-        raise RecordError(f"{path}: key device.slug is missing; {_AGAIN}")
-    if not isinstance(rates, dict) or not all(_is_rate(rate) for rate in rates.values()):
+    if not isinstance(rates, dict) or not all(is_positive(rate) for rate in rates.values()):
         raise RecordError(f"{path}: key operations_per_s is not a table of positive numbers by dtype; {_AGAIN}")
-    if not _is_rate(content.get("copy_bytes_per_s")):
+    if not is_positive(content.get("copy_bytes_per_s")):
         raise RecordError(f"{path}: key copy_bytes_per_s is not a positive number; {_AGAIN}")
     return Ceilings(slug, content["copy_bytes_per_s"], rates)
 
 
 _AGAIN = "remove it and measure the ceilings again"
-
-
-def _is_rate(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0

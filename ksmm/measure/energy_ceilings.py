@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,16 +12,17 @@ import torch
 
 from ksmm.measure import nvidia, provenance, timer
 from ksmm.measure.ceilings import copy_operands, product_operands
+from ksmm.measure.ceilings_file import checked_device, is_positive, write_ceilings
 from ksmm.measure.energy import EnergyMeter
 from ksmm.measure.energy_counter import CounterError, NoCounterError, open_counter
 from ksmm.measure.energy_protocol import EnergyProtocol
 from ksmm.measure.energy_reading import EnergyReading, energy_values
-from ksmm.measure.files import prepare_folder, write_atomically
+from ksmm.measure.files import prepare_folder
 from ksmm.measure.idle import wait_until_idle
 from ksmm.measure.lock import device_lock
 from ksmm.measure.measurement import rounded, utc_now
 from ksmm.measure.memory import release_memory
-from ksmm.measure.records import RecordError, dump, load_json
+from ksmm.measure.records import RecordError, load_json
 from ksmm.problem import Problem, dtype_name, parse_dtype
 from ksmm.roofline import attainable_joules
 
@@ -93,7 +93,7 @@ def measure_energy_ceilings(
             logger.info("no energy ceilings: %s", error)
             content |= {"status": "skipped", "reason": str(error)}
         content["device_after"] = nvidia.device_state() if device_type == "cuda" else {}
-    write_atomically(record, dump(content, listed=""))
+    write_ceilings(record, content)
 
 
 def _costs(meter: EnergyMeter, device_type: str, dtypes: Sequence[str]) -> dict[str, Any]:
@@ -141,34 +141,28 @@ def _reading(meter: EnergyMeter, run: Callable[[], object], device_type: str) ->
     return reading
 
 
-def read_energy_ceilings(path: Path) -> EnergyCeilings | None:
+def read_energy_ceilings(path: Path, device: str | None = None) -> EnergyCeilings | None:
     """Reads what measure_energy_ceilings wrote; None where the device has no counter.
 
+    Args:
+        path: of the file.
+        device: the slug of the device that it must be of; None allows any.
+
     Raises:
-        RecordError: it is no such file; the message names the key.
+        RecordError: it is no such file, was changed, or is of another device; the message names the key.
         OSError: it cannot be read.
     """
     content = load_json(path)
-    if content.get("schema_version") != SCHEMA_VERSION:
-        raise RecordError(
-            f"{path} has schema_version {content.get('schema_version')!r}, not {SCHEMA_VERSION}; {_AGAIN}"
-        )
+    slug = checked_device(path, content, device, SCHEMA_VERSION, _AGAIN)
     if content.get("status") == "skipped":
         return None
-    slug = content["device"].get("slug") if isinstance(content.get("device"), dict) else None
     costs = content.get("joules_per_operation")
-    if not isinstance(slug, str):
-        raise RecordError(f"{path}: key device.slug is missing; {_AGAIN}")
-    if not isinstance(costs, dict) or not all(_is_cost(cost) for cost in costs.values()):
+    if not isinstance(costs, dict) or not all(is_positive(cost) for cost in costs.values()):
         raise RecordError(f"{path}: key joules_per_operation is not a table of positive numbers by dtype; {_AGAIN}")
     for name in ("idle_w", "joules_per_byte"):
-        if not _is_cost(content.get(name)):
+        if not is_positive(content.get(name)):
             raise RecordError(f"{path}: key {name} is not a positive number; {_AGAIN}")
     return EnergyCeilings(slug, content["idle_w"], content["joules_per_byte"], costs)
 
 
 _AGAIN = "remove it and measure the energy ceilings again"
-
-
-def _is_cost(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import logging
 import os
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ksmm.measure import nvidia, provenance
-from ksmm.measure.bench import Bench, PoisonedDeviceError
+from ksmm.measure.attempt import Attempts
 from ksmm.measure.check import Reference, tolerance
 from ksmm.measure.files import prepare_folder, remove_unfinished
 from ksmm.measure.identity import identity_of
@@ -22,6 +20,7 @@ from ksmm.measure.idle import wait_until_idle
 from ksmm.measure.journal import Journal
 from ksmm.measure.lock import device_lock, environment_at_start
 from ksmm.measure.measurement import Measurement, utc_now
+from ksmm.measure.process import ended_politely
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.records import write_record
 from ksmm.measure.study import Study
@@ -30,9 +29,6 @@ from ksmm.patterns import Pattern
 from ksmm.problem import dtype_name
 
 logger = logging.getLogger(__name__)
-
-_MOST_BEGINNINGS = 2
-"""A measurement that ended its process this often is not tried again."""
 
 
 def run_job(
@@ -89,6 +85,7 @@ def run_job(
     tasks = [task for task in tasks if task.part in study.parts]
     for folder in (record.parent, journal):
         prepare_folder(folder)
+    kept = Journal(journal)
     with ended_politely(), device_lock(device_type) as device:
         start = time.monotonic()
         content = opening(record.stem, device_type, study.protocol_values())
@@ -96,14 +93,15 @@ def run_job(
         identities = [identity_of(task, study.protocol_values(), kernel_hash, content["device"]) for task in tasks]
         content["provenance"]["device_busy"] = wait_until_idle(device, busy_gpu_max_wait_s)
         study.prepare(device_type, tasks)
-        measurements = list(_measure_all(tasks, identities, study, Journal(journal), restart))
+        attempts = Attempts(kept, deadline_seconds(study.protocol) + study.extra_seconds, restart)
+        measurements = list(_measure_all(tasks, identities, study, attempts))
         content["provenance"]["device_after"] = device_state(device_type)
         content["provenance"]["duration_s"] = round(time.monotonic() - start, 3)
     content["measurements"] = [measurement.to_dict() for measurement in measurements]
     remove_unfinished(record)
     write_record(record, content)
     if not keep_journal:
-        Journal(journal).remove(identities)
+        kept.remove(identities)
 
 
 def opening(job: str, device_type: str, protocol: dict[str, Any]) -> dict[str, Any]:
@@ -122,31 +120,14 @@ def opening(job: str, device_type: str, protocol: dict[str, Any]) -> dict[str, A
     }
 
 
-@contextlib.contextmanager
-def ended_politely() -> Iterator[None]:
-    """Turns SIGTERM (a scheduler's, say) into SystemExit, so that it does not look as if a measurement had crashed."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def _measure_all(
-    tasks: list[Task],
-    identities: list[dict[str, Any]],
-    study: Study,
-    journal: Journal,
-    restart: Callable[[], NoReturn] | None,
+    tasks: list[Task], identities: list[dict[str, Any]], study: Study, attempts: Attempts
 ) -> Iterator[Measurement]:
     """Takes from the journal what is there and measures the rest; tasks on one problem share its operands."""
     reference, shared = None, None
     bench = None
     for number, (task, identity) in enumerate(zip(tasks, identities, strict=True), start=1):
-        found = journal.find(identity)
+        found = attempts.journal.find(identity)
         if found is not None:
             logger.info("[%d/%d] %s: measured before", number, len(tasks), task)
             yield found
@@ -157,67 +138,19 @@ def _measure_all(
         if bench is None or bench.problem != problem:
             bench = None  # the operands before must be gone when the next are made
             bench = study.bench(problem, reference)
-        try:
-            with _deadline(deadline_seconds(study.protocol) + study.extra_seconds, task, identity, journal, restart):
-                measurement = _measure(bench, task, identity, journal)
-        except PoisonedDeviceError as error:
-            if restart is None:
-                raise
-            logger.warning("%s", error)
-            restart()
+        measurement = attempts.make(
+            task,
+            identity,
+            functools.partial(bench.measure, task.implementation, task.part),
+            functools.partial(_unmeasured, task),
+        )
         logger.info("[%d/%d] %s: %s", number, len(tasks), task, summary(measurement))
         yield measurement
-
-
-def _measure(bench: Bench, task: Task, identity: dict[str, Any], journal: Journal) -> Measurement:
-    before = journal.begin(identity)
-    if before >= _MOST_BEGINNINGS:
-        reason = f"it ended the process {before} times (a crash, or the system's memory killer)"
-        measurement = _unmeasured(task, "failed", reason)
-        journal.add(identity, measurement)
-        return measurement
-    try:
-        measurement = bench.measure(task.implementation, task.part)
-        journal.add(identity, measurement)
-    except PoisonedDeviceError as error:
-        journal.add(identity, error.measurement)
-        raise
-    except BaseException:  # interrupted, or the disk is full: no fault of the measurement, so it is tried again
-        journal.end(identity)
-        raise
-    return measurement
 
 
 def deadline_seconds(protocol: Protocol) -> float:
     """When a measurement is given up for lost: well above what operands, check, trials and timing take together."""
     return 60 + 20 * protocol.max_seconds_per_run + 4 * protocol.max_seconds
-
-
-@contextlib.contextmanager
-def _deadline(
-    seconds: float, task: Task, identity: dict[str, Any], journal: Journal, restart: Callable[[], NoReturn] | None
-) -> Iterator[None]:
-    """Journals a measurement that is not over in time as too_slow and restarts the process, if that is possible.
-
-    It takes a thread that replaces the process: nothing gentler stops a compiler or a kernel.
-    """
-
-    def give_up() -> None:
-        if journal.find(identity) is not None:
-            return  # it was over at the last moment
-        logger.warning("%s: not over within %g s", task, seconds)
-        journal.add(identity, _unmeasured(task, "too_slow", f"not over within {seconds:g} s, compilation included"))
-        restart()
-
-    watch = threading.Timer(seconds, give_up) if restart is not None else None
-    if watch is not None:
-        watch.daemon = True
-        watch.start()
-    try:
-        yield
-    finally:
-        if watch is not None:
-            watch.cancel()
 
 
 def _unmeasured(task: Task, status: str, reason: str) -> Measurement:

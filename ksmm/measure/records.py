@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,6 +15,8 @@ from ksmm.measure.measurement import Measurement
 
 SCHEMA_VERSION = 1
 SCHEMA_PATH = Path(__file__).with_name("record.schema.json")
+_MOST_LEVELS = 20
+_MOST_DIGITS = 20
 
 
 class RecordError(ValueError):
@@ -81,18 +84,24 @@ def read_record(path: Path) -> dict[str, Any]:
 
 
 def load_json(path: Path) -> dict[str, Any]:
-    """Reads a JSON object without NaN and infinities.
+    """Reads a JSON object whose numbers are finite and fit a table, whose texts are Unicode, and that is not deep.
 
     Raises:
         RecordError: the file holds something else.
         OSError: it cannot be read.
     """
+    hooks = {"parse_constant": _refuse_constant, "parse_float": _finite, "parse_int": _of_64_bits}
     try:
-        text = path.read_text(encoding="utf-8")
-        content = json.loads(text, parse_constant=_refuse_constant)
+        content = json.loads(path.read_text(encoding="utf-8"), **hooks)
+        json.dumps(content, ensure_ascii=False).encode()  # half of a surrogate pair is JSON, and no text
+        deep = _is_deeper(content, _MOST_LEVELS)
+    except RecursionError:
+        deep = True
     except ValueError as error:  # JSON, UTF-8
         what = "is empty" if path.stat().st_size == 0 else f"is not whole JSON ({error})"
         raise _error(path, what) from None
+    if deep:
+        raise _error(path, f"is nested more than {_MOST_LEVELS} levels deep")
     if not isinstance(content, dict):
         raise _error(path, f"holds a {type(content).__name__}, not an object with keys")
     return content
@@ -104,6 +113,7 @@ def schema_fault(content: dict[str, Any], schema: Path) -> str | None:
     if not errors:
         return None
     key = errors[0].json_path.removeprefix("$").removeprefix(".") or "(the whole)"
+    key = "".join(character if character.isprintable() else "?" for character in key)
     return f"key {key}: {errors[0].message[:300]}"
 
 
@@ -150,6 +160,25 @@ def _outside(name: str, median: float | None, samples: Sequence[float]) -> str |
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"it holds {name}, which is no number")
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(f"it holds {number[:20]}, which is larger than any number of a measurement")
+    return value
+
+
+def _of_64_bits(number: str) -> int:
+    if len(number) > _MOST_DIGITS:
+        raise ValueError(f"it holds an integer of {len(number)} digits")
+    return int(number)
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    """Whether lists and dictionaries are nested more than so many levels deep."""
+    entries = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels < 0 or any(_is_deeper(entry, levels - 1) for entry in entries if isinstance(entry, dict | list))
 
 
 def _error(path: Path, what: str) -> RecordError:

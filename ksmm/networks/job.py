@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ksmm.measure import provenance
+from ksmm.measure.attempt import Attempts
 from ksmm.measure.files import prepare_folder, remove_unfinished
 from ksmm.measure.idle import wait_until_idle
-from ksmm.measure.job import deadline_seconds, device_state, ended_politely, opening
+from ksmm.measure.job import deadline_seconds, device_state, opening
 from ksmm.measure.journal import Journal
 from ksmm.measure.lock import device_lock
 from ksmm.measure.measurement import utc_now
+from ksmm.measure.process import ended_politely
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.records import write_record
 from ksmm.networks.entry import Entry
-from ksmm.networks.measure import PoisonedNetworkError, measure
+from ksmm.networks.measure import measure
 from ksmm.networks.measurement import NetworkMeasurement
 
 logger = logging.getLogger(__name__)
 
-_MOST_BEGINNINGS = 2
 _COMPILING_S = 300.0
 """What a compiler may take on top of what measuring may."""
 
@@ -74,8 +73,9 @@ def run_job(
         content["provenance"]["software"]["versions"] |= provenance.versions("transformers", "timm")
         identities = [_identity(entry, content) for entry in entries]
         content["provenance"]["device_busy"] = wait_until_idle(device, busy_gpu_max_wait_s)
+        attempts = Attempts(kept, deadline_seconds(protocol) + _COMPILING_S, restart)
         measurements = [
-            _found_or_measured(entry, identity, protocol, device_type, kept, restart, f"[{number}/{len(entries)}]")
+            _found_or_measured(entry, identity, protocol, device_type, attempts, f"[{number}/{len(entries)}]")
             for number, (entry, identity) in enumerate(zip(entries, identities, strict=True), start=1)
         ]
         content["provenance"]["device_after"] = device_state(device_type)
@@ -109,65 +109,19 @@ def _identity(entry: Entry, content: dict[str, Any]) -> dict[str, Any]:
 
 
 def _found_or_measured(
-    entry: Entry,
-    identity: dict[str, Any],
-    protocol: Protocol,
-    device_type: str,
-    journal: Journal,
-    restart: Callable[[], NoReturn] | None,
-    number: str,
+    entry: Entry, identity: dict[str, Any], protocol: Protocol, device_type: str, attempts: Attempts, number: str
 ) -> NetworkMeasurement:
-    found = journal.find(identity)
+    found = attempts.journal.find(identity)
     if found is not None:
         logger.info("%s %s: measured before", number, entry)
         return found
-    before = journal.begin(identity)
-    try:
-        if before >= _MOST_BEGINNINGS:
-            reason = f"it ended the process {before} times (a crash, or the system's memory killer)"
-            measurement = NetworkMeasurement(entry, "failed", reason, started_at=utc_now())
-        else:
-            with _deadline(entry, deadline_seconds(protocol) + _COMPILING_S, identity, journal, restart):
-                measurement = measure(entry, protocol, device_type)
-    except PoisonedNetworkError as error:
-        journal.add(identity, error.measurement)
-        if restart is None:
-            raise
-        logger.warning("%s", error)
-        restart()
-    except BaseException:
-        journal.end(identity)
-        raise
-    journal.add(identity, measurement)
+
+    def unmeasured(status: str, reason: str) -> NetworkMeasurement:
+        return NetworkMeasurement(entry, status, reason, started_at=utc_now())
+
+    measurement = attempts.make(entry, identity, lambda: measure(entry, protocol, device_type), unmeasured)
     logger.info("%s %s: %s", number, entry, summary(measurement))
     return measurement
-
-
-@contextlib.contextmanager
-def _deadline(
-    entry: Entry,
-    seconds: float,
-    identity: dict[str, Any],
-    journal: Journal,
-    restart: Callable[[], NoReturn] | None,
-) -> Iterator[None]:
-    """Journals what is not over in time as too_slow and restarts the process: nothing gentler stops a compiler."""
-
-    def give_up() -> None:
-        logger.warning("%s: not over within %g s", entry, seconds)
-        reason = f"not over within {seconds:g} s, compilation included"
-        journal.add(identity, NetworkMeasurement(entry, "too_slow", reason, started_at=utc_now()))
-        restart()
-
-    watch = threading.Timer(seconds, give_up) if restart is not None else None
-    if watch is not None:
-        watch.daemon = True
-        watch.start()
-    try:
-        yield
-    finally:
-        if watch is not None:
-            watch.cancel()
 
 
 def summary(measurement: NetworkMeasurement) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from ksmm.measure import memory, nvidia, timer
-from ksmm.measure.bench import is_poison, one_line
 from ksmm.measure.check import fault_of_error
+from ksmm.measure.errors import PoisonedError, is_poison, one_line
 from ksmm.measure.measurement import utc_now
 from ksmm.measure.protocol import Protocol
 from ksmm.networks.accuracy import CLASSES, dense_tolerance, precision, relative_error, tolerance
@@ -23,7 +23,7 @@ from ksmm.networks.network import Network, UnavailableError
 from ksmm.replace import Rule, count_parameters, linear_operations
 
 
-class PoisonedNetworkError(RuntimeError):
+class PoisonedNetworkError(PoisonedError):
     """A CUDA error after which this process cannot use the device any more, where a new process can.
 
     Attributes:
@@ -61,7 +61,7 @@ def measure(entry: Entry, protocol: Protocol, device_type: str, rule: Rule | Non
             with torch.no_grad(), precision(entry.accuracy_class):
                 _measure(entry, protocol, device_type, rule, facts)
     except UnavailableError as error:
-        facts |= {"status": "skipped", "reason": str(error)}
+        facts |= {"status": "skipped", "reason": one_line(error)}
     except Exception as error:  # noqa: BLE001 - a compiler, a model may raise anything; the other entries must go on
         if memory.is_out_of_memory(error):
             facts |= {"status": "out_of_memory", "reason": one_line(error)}

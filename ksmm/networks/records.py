@@ -12,7 +12,7 @@ SCHEMA_PATH = Path(__file__).with_name("record.schema.json")
 
 
 def read_record(path: Path, device: str | None = None) -> dict[str, Any]:
-    """Reads and validates a record: JSON, schema (draft 2020-12), checksum, and that its numbers agree.
+    """Reads and validates a record: JSON, schema (draft 2020-12), checksum, name, and that its numbers agree.
 
     Args:
         path: of the record.
@@ -23,7 +23,7 @@ def read_record(path: Path, device: str | None = None) -> dict[str, Any]:
         OSError: it cannot be read.
     """
     content = load_json(path)
-    fault = _fault(content)
+    fault = _fault(content, path.stem)
     if fault is not None:
         raise RecordError(f"record {path} {fault}; remove it and run its job again")
     slug = content["device"]["slug"]
@@ -32,7 +32,7 @@ def read_record(path: Path, device: str | None = None) -> dict[str, Any]:
     return content
 
 
-def _fault(content: dict[str, Any]) -> str | None:
+def _fault(content: dict[str, Any], job: str) -> str | None:
     version = content.get("schema_version")
     if version != SCHEMA_VERSION:
         return f"has schema_version {version!r}, and this ksmm reads {SCHEMA_VERSION}"
@@ -41,8 +41,10 @@ def _fault(content: dict[str, Any]) -> str | None:
         return fault
     if checksum(content) != content["checksum"]:
         return "was changed after it was written: key checksum does not fit the content"
+    if content["job"] != job:
+        return f"is the record of job {content['job']}, under another job's name"
     for number, values in enumerate(content["measurements"]):
-        fault = _disagreement(NetworkMeasurement.from_dict(values))
+        fault = _disagreement(NetworkMeasurement.from_dict(values))  # the schema has seen that it is one
         if fault is not None:
             return f"key measurements[{number}]: {fault}"
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,13 +72,19 @@ NETWORKS = Format(
 """The table of the study networks."""
 
 
-def aggregate(record_paths: Iterable[Path], rejected: Path, device: str | None = None) -> pandas.DataFrame:
+def aggregate(
+    record_paths: Iterable[Path],
+    rejected: Path,
+    device: str | None = None,
+    used: Callable[[dict[str, Any]], None] | None = None,
+) -> pandas.DataFrame:
     """Puts the measurements of all records into one table; of two of the same thing the later one is kept.
 
     Args:
         record_paths: the records, in any order; none give an empty table.
         rejected: the folder for records that cannot be used, as in ksmm.table.aggregate.
         device: slug of the device whose records these are; one of another device cannot be used. None allows any.
+        used: called with each record that can be used.
 
     Returns:
         The columns of COLUMNS, sorted by device, network, part, chains, implementation, class, mode and shape.
@@ -93,6 +99,8 @@ def aggregate(record_paths: Iterable[Path], rejected: Path, device: str | None =
         except RecordError as error:
             set_aside(path, rejected, str(error))
             continue
+        if used is not None:
+            used(record)
         for row in rows_of(record):
             key = tuple(_ORDERS[name].index(row[name]) if name in _ORDERS else row[name] for name in NETWORKS.identity)
             if key not in rows or row["started_at"] >= rows[key]["started_at"]:

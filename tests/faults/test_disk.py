@@ -1,5 +1,7 @@
 """A full disk and a folder that cannot be written to: said in one line, nothing lost, and no measurement blamed."""
 
+import importlib
+import logging
 import os
 import subprocess
 import sys
@@ -36,6 +38,30 @@ def time_patterns(folder: Path, *more: str) -> subprocess.CompletedProcess:
     command += ['{"min_samples": 1, "max_samples": 1}', "--record", folder / "records" / "x.json"]
     command += ["--journal", folder / "journal", *more]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+STUDIES = {
+    "time_patterns": ["--patterns", "1,4,2,1", "--batch-size", "4"],
+    "energy_patterns": ["--patterns", "1,4,2,1", "--batch-size", "4"],
+    "measure_networks": ["--subject", "vit_submodules", "--size", "tiny"],
+    "measure_ceilings": ["--dtypes", "float32"],
+    "measure_energy_ceilings": ["--dtypes", "float32"],
+}
+
+
+@pytest.mark.parametrize("script", STUDIES)
+def test_another_device_than_the_runs_is_said_in_one_line(script, tmp_path, monkeypatch, caplog):
+    monkeypatch.syspath_prepend(str(SCRIPT.parent))
+    arguments = [script, *STUDIES[script], "--device", "nvidia-h200", "--device-type", "cpu"]
+    arguments += ["--record", str(tmp_path / "records" / "x.json")]
+    arguments += [] if "ceilings" in script else ["--journal", str(tmp_path / "journal")]
+    monkeypatch.setattr(sys, "argv", arguments)
+    monkeypatch.setattr(logging, "raiseExceptions", True)  # the scripts change it for their process
+    with pytest.raises(SystemExit) as stop:
+        importlib.import_module(script).main()
+    assert stop.value.code == 1
+    assert "x stopped: this run measures on nvidia-h200, but the device of this job is cpu-" in caplog.text
+    assert not (tmp_path / "records").exists()
 
 
 @pytest.fixture

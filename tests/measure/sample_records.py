@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 from ksmm.measure.measurement import Measurement
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.records import write_record
+from ksmm.networks.measurement import NetworkMeasurement
 
 
 def measurement(**changes: Any) -> Measurement:
@@ -53,6 +55,16 @@ def energy(**changes: Any) -> dict[str, Any]:
 def untimed(status: str = "skipped", reason: str = "not here", **changes: Any) -> Measurement:
     timeless = {"samples_s": (), "runs_per_sample": 0, "median_s": None, "iqr_s": None, "protocol_met": None}
     return measurement(status=status, reason=reason, relative_error=None, **{**timeless, **changes})
+
+
+def network_measurement(**changes: Any) -> NetworkMeasurement:
+    """A forward pass, of the study networks; changes may be of its entry, too."""
+    entry = {"network": "vit_tiny", "part": "whole", "chains": "paper", "implementation": "bmm", "mode": "eager"}
+    entry |= {"accuracy_class": "strict", "batch_size": 2, "tokens": 17, "cached_tokens": 0}
+    timed = measurement().to_dict()
+    kept = {field.name for field in dataclasses.fields(NetworkMeasurement)} & set(timed)
+    values = {name: timed[name] for name in kept} | {"parameters": 1000, "operations_per_row": 2000} | entry
+    return NetworkMeasurement.from_dict({**values, **changes})
 
 
 def record_content(**changes: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import torch
 from ksmm.implementations import implementations
 from ksmm.measure import memory
 from ksmm.measure.bench import Bench, PoisonedDeviceError
+from ksmm.measure.errors import one_line
 from ksmm.patterns import Pattern
 from ksmm.problem import LAYOUTS, Problem
 from tests.measure.conftest import exact
@@ -229,3 +230,9 @@ def test_every_implementation_can_be_measured(name, layout, quick, device):
 
 def test_memory_that_is_there_is_positive_and_no_more_than_the_machines():
     assert 0 < memory.available_bytes("cpu") < 2**50
+
+
+def test_a_reason_is_one_line_of_text_that_a_record_may_hold():
+    assert one_line(ValueError("\x1b[31mno\tgood\ud800\x1b[0m\nsecond")) == "[31mno good  [0m"
+    assert one_line(ValueError("\x1b\n\nsecond")) == "second"
+    assert one_line(ValueError("\x1b")) == "ValueError"

@@ -1,10 +1,11 @@
 import json
+from pathlib import Path
 
 import pytest
 import torch
 
 from ksmm.measure import ceilings
-from ksmm.measure.records import RecordError
+from ksmm.measure.records import RecordError, checksum
 from ksmm.patterns import Pattern
 from ksmm.problem import Problem
 
@@ -48,9 +49,28 @@ def test_a_problem_is_held_to_them(path):
 )
 def test_the_key_that_is_wrong_is_named(path, tmp_path, change, message):
     broken = tmp_path / "ceilings.json"
-    broken.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    content = {**json.loads(path.read_text()), **change}
+    broken.write_text(json.dumps({**content, "checksum": checksum(content)}))
     with pytest.raises(RecordError, match=f"{message}.*; remove it and measure the ceilings again"):
         ceilings.read_ceilings(broken)
+
+
+def test_one_that_was_edited_or_is_of_another_device_is_refused(path, tmp_path):
+    device = ceilings.read_ceilings(path).device
+    assert ceilings.read_ceilings(path, device).device == device
+    with pytest.raises(RecordError, match=f"is of device {device}, among what is of nvidia-h200; remove it"):
+        ceilings.read_ceilings(path, "nvidia-h200")
+    edited = tmp_path / "ceilings.json"
+    content = json.loads(path.read_text())
+    edited.write_text(json.dumps(content | {"copy_bytes_per_s": 2 * content["copy_bytes_per_s"]}))
+    with pytest.raises(RecordError, match="was changed after it was written: key checksum"):
+        ceilings.read_ceilings(edited)
+
+
+def test_those_that_were_published_before_there_was_a_checksum_are_read():
+    published = Path(__file__).resolve().parents[2] / "measurements" / "nvidia-h200" / "ceilings.json"
+    assert "checksum" not in json.loads(published.read_text())
+    assert ceilings.read_ceilings(published, "nvidia-h200").copy_bytes_per_s > 1e12
 
 
 def test_an_unknown_dtype(tmp_path):

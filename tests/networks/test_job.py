@@ -1,5 +1,6 @@
 import json
 import logging
+import threading
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,30 @@ def test_a_poisoned_device_restarts_the_process_and_is_recorded(monkeypatch, tmp
     assert (first["status"], first["reason"], second["status"]) == ("failed", "CUDA error", "ok")
 
 
+def test_what_never_ends_is_given_up(monkeypatch, tmp_path):
+    ended, journalled = threading.Event(), []
+
+    def hang(entry, *arguments):
+        assert ended.wait(20)
+        raise KeyboardInterrupt
+
+    def restart():
+        journalled.extend(json.loads(path.read_text()) for path in (tmp_path / "journal").glob("*.json"))
+        ended.set()  # the end of the process, as far as this test goes
+
+    real = job.measure
+    monkeypatch.setattr(job, "measure", hang)
+    monkeypatch.setattr(job, "deadline_seconds", lambda protocol: 0.1)
+    monkeypatch.setattr(job, "_COMPILING_S", 0)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, THREE[:2], restart=restart)
+    assert [entry["measurement"]["status"] for entry in journalled] == ["too_slow"]
+    monkeypatch.setattr(job, "measure", real)
+    first, second = read_record(run(tmp_path, THREE[:2]))["measurements"]
+    assert (first["status"], second["status"]) == ("too_slow", "ok")
+    assert "not over within 0.1 s" in first["reason"]
+
+
 def test_nothing_to_measure_is_refused(tmp_path):
     with pytest.raises(ValueError, match="nothing to measure"):
         run(tmp_path, [])
@@ -127,15 +152,21 @@ def test_a_record_that_makes_no_sense_is_refused(key, value, message, finished, 
     content = json.loads(finished.read_text())
     content["measurements"][1][key] = value
     content["checksum"] = checksum(content)
-    (tmp_path / "bad.json").write_text(json.dumps(content))
+    (tmp_path / "mine.json").write_text(json.dumps(content))
     with pytest.raises(RecordError, match=message):
-        read_record(tmp_path / "bad.json")
+        read_record(tmp_path / "mine.json")
+
+
+def test_a_record_under_another_jobs_name_is_refused(finished, tmp_path):
+    (tmp_path / "yours.json").write_text(finished.read_text())
+    with pytest.raises(RecordError, match="is the record of job mine, under another job's name"):
+        read_record(tmp_path / "yours.json")
 
 
 def test_a_record_that_was_changed_is_set_aside(finished, tmp_path, caplog):
     (tmp_path / "records").mkdir()
     text = finished.read_text()
-    (tmp_path / "records" / "good.json").write_text(text)
+    (tmp_path / "records" / "mine.json").write_text(text)
     (tmp_path / "records" / "bad.json").write_text(text.replace('"batch_size": 2', '"batch_size": 3', 1))
     with caplog.at_level(logging.WARNING):
         table = aggregate((tmp_path / "records").glob("*.json"), tmp_path / "rejected")

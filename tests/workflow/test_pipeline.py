@@ -113,6 +113,9 @@ def test_every_notebook_is_executed(finished_run):
         assert (results / "notebooks" / f"{notebook.stem}-float32.html").exists()
 
 
+OF_STUDIES = [f"{study}/{name}.csv" for study in ("energy", "networks") for name in ("rejected", "wrong")]
+
+
 def test_the_report_is_one_page_with_everything_and_the_reasons_for_what_is_not_there(finished_run):
     results, _ = finished_run
     page = (results / "report.html").read_text()
@@ -120,7 +123,7 @@ def test_the_report_is_one_page_with_everything_and_the_reasons_for_what_is_not_
     front = page[page.index("workflow_desc = ") : page.index("</script>", page.index("workflow_desc = "))]
     for name in yaml.safe_load(TEST_CONFIG.read_text())["figures"]:
         assert name in (front if plan[name]["missing"] else page)
-    for file in ("time.csv", "energy.csv", "left_out.csv", "rejected.csv"):
+    for file in ("time.csv", "energy.csv", "left_out.csv", "rejected.csv", "wrong.csv", *OF_STUDIES):
         assert f'"results/{results.name}/{file}": {{' in page
     loaded = re.findall(r'<(?:script|link|img)[^>]*(?:src|href)="(http[^"]*)"', page)
     assert loaded == []

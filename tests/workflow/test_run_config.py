@@ -44,6 +44,22 @@ def test_presets_are_valid_and_have_the_same_keys(path):
     assert keys(config) == keys(preset("default"))
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("counters.patterns", ["1,2,3,4\n"], r"counters.patterns.0 is '1,2,3,4\n'; it must be one line"),
+        ("results", "a\nb", r"results is 'a\nb'; it must be one line"),
+        ("implementations", ["bmm\n"], r"implementations.0 is 'bmm\n'; it must be one line"),
+        ("device", "cpu\n", r"device is 'cpu\n'; it must be auto, cpu, cuda"),
+        ("counters.patterns", ["1,2,3"], "it must be four positive integers"),
+    ],
+)
+def test_a_line_break_does_not_slip_through(key, value, said):
+    with pytest.raises(ConfigError) as refused:
+        check_config(changed(preset("test"), key, value))
+    assert said in str(refused.value)
+
+
 def test_the_paper_preset_measures_the_papers_protocol():
     config = preset("paper")
     for section in ("cpu", "cuda"):

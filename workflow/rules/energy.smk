@@ -90,7 +90,18 @@ rule aggregate_energy:
             labels={"what": "every measurement of energy"},
             caption="../report/table.rst",
         ),
-        rejected=RESULTS / "energy/rejected.csv",
+        rejected=report(
+            RESULTS / "energy/rejected.csv",
+            category="Measurements",
+            labels={"what": "records of energies that were set aside"},
+            caption="../report/rejected.rst",
+        ),
+        wrong=report(
+            RESULTS / "energy/wrong.csv",
+            category="Measurements",
+            labels={"what": "wrong results of energies"},
+            caption="../report/wrong.rst",
+        ),
     log:
         RESULTS / "logs/aggregate_energy.log",
     threads: 1
@@ -100,11 +111,12 @@ rule aggregate_energy:
     params:
         rejected=RESULTS / "energy/rejected",
         journal=RESULTS / "energy/journal",
+        device=["--device", run.device] if run.measures else [],
         options=lambda wildcards, input: [f"--ceilings={path}" for path in input.ceilings]
         + [f"--energy-ceilings={path}" for path in input.energy_ceilings],
     message:
         f"Aggregating {len(run.energy_records)} energy records to {{output.table}}"
     shell:
-        "python {input.script:q} --records {input.records:q} {input.imported:q} {params.options:q}"
-        " --rejected {params.rejected:q} --journal {params.journal:q} --table {output.table:q}"
-        " --rejected-list {output.rejected:q} > {log:q} 2>&1"
+        "python {input.script:q} --records {input.records:q} --imported {input.imported:q} {params.options:q}"
+        " --rejected {params.rejected:q} {params.device:q} --journal {params.journal:q} --table {output.table:q}"
+        " --rejected-list {output.rejected:q} --wrong-list {output.wrong:q} > {log:q} 2>&1"

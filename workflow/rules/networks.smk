@@ -90,7 +90,18 @@ rule aggregate_networks:
             labels={"what": "every measurement of networks"},
             caption="../report/table.rst",
         ),
-        rejected=RESULTS / "networks/rejected.csv",
+        rejected=report(
+            RESULTS / "networks/rejected.csv",
+            category="Measurements",
+            labels={"what": "records of networks that were set aside"},
+            caption="../report/rejected.rst",
+        ),
+        wrong=report(
+            RESULTS / "networks/wrong.csv",
+            category="Measurements",
+            labels={"what": "wrong results of networks"},
+            caption="../report/wrong.rst",
+        ),
     log:
         RESULTS / "logs/aggregate_networks.log",
     threads: 1
@@ -105,4 +116,5 @@ rule aggregate_networks:
         f"Aggregating {len(run.network_records)} records of networks to {{output.table}}"
     shell:
         "python {input.script:q} --records {input.records:q} --rejected {params.rejected:q} {params.device:q}"
-        " --journal {params.journal:q} --table {output.table:q} --rejected-list {output.rejected:q} > {log:q} 2>&1"
+        " --journal {params.journal:q} --table {output.table:q} --rejected-list {output.rejected:q}"
+        " --wrong-list {output.wrong:q} > {log:q} 2>&1"

@@ -1,38 +1,39 @@
-"""Puts records of energies into one table, one row per measurement, and lists the records that could not be used.
+"""Puts records of energies into one table; lists the records that could not be used, and wrong results.
 
 python workflow/scripts/aggregate_energy.py --records results/nvidia-h200/energy/records/*.json \
     --ceilings results/nvidia-h200/ceilings.json --energy-ceilings results/nvidia-h200/energy/ceilings.json \
-    --rejected rejected --table energy.csv --rejected-list rejected.csv
+    --rejected rejected --table energy.csv --rejected-list rejected.csv --wrong-list wrong.csv
 """
 
-import argparse
-import logging
 from pathlib import Path
 
-from aggregate import clear_journal, reasons, write_rejected_list
+from aggregation import Aggregation, parser
 
 from ksmm.energy_table import aggregate_energy, write_energy_table
+from ksmm.measure.identity import identities_in
+
+WRONG = ["device", "implementation", "dtype", "layout", "part"]
 
 
 def main() -> None:
     """Command line of this script."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=Path, nargs="*", default=[], help="what energy jobs wrote, or was imported")
-    parser.add_argument("--ceilings", type=Path, help="what measure_ceilings.py wrote")
-    parser.add_argument("--energy-ceilings", type=Path, help="what measure_energy_ceilings.py wrote")
-    parser.add_argument("--rejected", type=Path, required=True, help="folder for records that cannot be used")
-    parser.add_argument("--journal", type=Path, help="of the energy jobs: cleared of what is in the table by now")
-    parser.add_argument("--table", type=Path, required=True, help="CSV file to write")
-    parser.add_argument("--rejected-list", type=Path, required=True, help="CSV file to write: record, reason")
-    arguments = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
-    before = reasons(arguments.rejected)
-    table = aggregate_energy(arguments.records, arguments.ceilings, arguments.energy_ceilings, arguments.rejected)
+    options = parser(__doc__, "energy jobs")
+    options.add_argument("--imported", type=Path, nargs="*", default=[], help="records of others, of any device")
+    options.add_argument("--ceilings", type=Path, help="what measure_ceilings.py wrote")
+    options.add_argument("--energy-ceilings", type=Path, help="what measure_energy_ceilings.py wrote")
+    arguments = options.parse_args()
+    aggregation = Aggregation(arguments, identities_in)
+    table = aggregate_energy(
+        arguments.records,
+        arguments.ceilings,
+        arguments.energy_ceilings,
+        arguments.rejected,
+        arguments.device,
+        aggregation.used,
+        arguments.imported,
+    )
     write_energy_table(table, arguments.table)
-    set_aside = [path for path, written in reasons(arguments.rejected).items() if before.get(path) != written]
-    write_rejected_list(set_aside, arguments.rejected_list)
-    if arguments.journal is not None:
-        clear_journal(arguments.journal, arguments.records)
+    aggregation.finish(table, WRONG, "pattern")
 
 
 if __name__ == "__main__":

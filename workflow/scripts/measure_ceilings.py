@@ -7,6 +7,8 @@ import argparse
 import logging
 from pathlib import Path
 
+from time_patterns import stopped_in_one_line
+
 from ksmm.measure.ceilings import measure_ceilings
 from ksmm.measure.provenance import check_device
 
@@ -21,8 +23,9 @@ def main() -> None:
     parser.add_argument("--busy-gpu-max-wait-s", type=float, default=0.0, help="wait so long for a GPU in use")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    check_device(arguments.device_type, arguments.device)
-    measure_ceilings(arguments.device_type, arguments.dtypes, arguments.record, arguments.busy_gpu_max_wait_s)
+    with stopped_in_one_line(arguments.record.stem):
+        check_device(arguments.device_type, arguments.device)
+        measure_ceilings(arguments.device_type, arguments.dtypes, arguments.record, arguments.busy_gpu_max_wait_s)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ import json
 import logging
 from pathlib import Path
 
+from time_patterns import stopped_in_one_line
+
 from ksmm.measure.energy_ceilings import measure_energy_ceilings
 from ksmm.measure.energy_protocol import EnergyProtocol
 from ksmm.measure.provenance import check_device
@@ -25,9 +27,10 @@ def main() -> None:
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     protocol = EnergyProtocol.from_mapping(arguments.energy_protocol)
-    check_device(arguments.device_type, arguments.device)
     wait_s = arguments.busy_gpu_max_wait_s
-    measure_energy_ceilings(arguments.device_type, arguments.dtypes, protocol, arguments.record, wait_s)
+    with stopped_in_one_line(arguments.record.stem):
+        check_device(arguments.device_type, arguments.device)
+        measure_energy_ceilings(arguments.device_type, arguments.dtypes, protocol, arguments.record, wait_s)
 
 
 if __name__ == "__main__":

@@ -8,14 +8,11 @@ What was measured when the script was stopped is in the journal, and is not meas
 
 import argparse
 import json
-import logging
-import sys
 from pathlib import Path
 
-from time_patterns import log_scheduler, log_to
+from time_patterns import log_scheduler, log_to, stopped_in_one_line
 
 from ksmm.measure.job import reexecute
-from ksmm.measure.lock import DeviceAbsentError
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.provenance import check_device
 from ksmm.networks.accuracy import CLASSES
@@ -30,9 +27,9 @@ def main() -> None:
     arguments = parse_arguments()
     log_to(arguments.log)
     log_scheduler()
-    check_device(arguments.device_type, arguments.device)
     kinds = (arguments.size, arguments.accuracy_classes, arguments.implementations, arguments.modes)
-    try:
+    with stopped_in_one_line(arguments.record.stem):
+        check_device(arguments.device_type, arguments.device)
         run_job(
             entries(arguments.subject, *kinds),
             device_type=arguments.device_type,
@@ -43,9 +40,6 @@ def main() -> None:
             busy_gpu_max_wait_s=arguments.busy_gpu_max_wait_s,
             restart=reexecute,
         )
-    except (OSError, DeviceAbsentError) as error:  # a full disk, a GPU that is gone: what was measured before is kept
-        logging.error("%s stopped: %s", arguments.record.stem, error)
-        sys.exit(1)
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -8,10 +8,12 @@ With --jobs, one line on stderr says how far the run is; every measurement is lo
 """
 
 import argparse
+import contextlib
 import json
 import logging
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import ksmm
@@ -36,12 +38,12 @@ def run(arguments: argparse.Namespace, study: Study) -> None:
     """Runs the job that the command line asks for; starts itself again after an error that poisons the process."""
     log_to(arguments.log)
     log_scheduler()
-    check_device(arguments.device_type, arguments.device)
     if arguments.jobs:
         line = progress_line(arguments.record.parent, arguments.jobs, arguments.record.stem)
         sys.stderr.write(f"{line}\n")
     names = list(ksmm.implementations()) if arguments.implementations == ["all"] else arguments.implementations
-    try:
+    with stopped_in_one_line(arguments.record.stem):
+        check_device(arguments.device_type, arguments.device)
         run_job(
             arguments.patterns,
             device_type=arguments.device_type,
@@ -57,8 +59,15 @@ def run(arguments: argparse.Namespace, study: Study) -> None:
             busy_gpu_max_wait_s=arguments.busy_gpu_max_wait_s,
             restart=reexecute,
         )
-    except (OSError, DeviceAbsentError) as error:  # a full disk, a GPU that is gone: what was measured before is kept
-        logging.error("%s stopped: %s", arguments.record.stem, error)
+
+
+@contextlib.contextmanager
+def stopped_in_one_line(job: str) -> Iterator[None]:
+    """Ends the process with one line for what is no fault of the program's: what was measured before is kept."""
+    try:
+        yield
+    except (OSError, DeviceAbsentError) as error:  # a full disk, a GPU that is gone, or not the one of this run
+        logging.error("%s stopped: %s", job, error)
         sys.exit(1)
 
 
