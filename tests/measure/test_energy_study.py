@@ -6,7 +6,7 @@ import time
 import pytest
 import torch
 
-from ksmm.measure import energy_ceilings, energy_study
+from ksmm.measure import energy, energy_ceilings, energy_study
 from ksmm.measure.check import Reference
 from ksmm.measure.energy import EnergyMeter
 from ksmm.measure.energy_ceilings import measure_energy_ceilings, read_energy_ceilings
@@ -17,7 +17,8 @@ from ksmm.measure.job import run_job
 from ksmm.measure.records import RecordError, read_record, write_record
 from ksmm.patterns import Pattern
 from ksmm.problem import Problem
-from tests.measure.sample_records import energy, measurement, record_content
+from tests.measure.sample_records import energy as sample_energy
+from tests.measure.sample_records import measurement, record_content
 from tests.measure.simulated_device import SimulatedDevice
 
 PATTERNS = [Pattern(1, 16, 16, 2)]
@@ -45,7 +46,8 @@ class Wattmeter:
 
 @pytest.fixture
 def counter(monkeypatch):
-    """Both studies read this instead of the machine's own."""
+    """Both studies read this instead of the machine's own, without warming anything up for long."""
+    monkeypatch.setattr(energy, "_WARM_UP_S", 0.01)
 
     def use(counter):
         def opened(device_type):
@@ -53,8 +55,7 @@ def counter(monkeypatch):
                 raise counter
             return counter
 
-        for module in (energy_study, energy_ceilings):
-            monkeypatch.setattr(module, "open_counter", opened)
+        monkeypatch.setattr(energy, "open_counter", opened)
 
     return use
 
@@ -117,8 +118,10 @@ def test_without_a_counter_everything_is_skipped_with_the_reason_and_nothing_is_
 def test_a_counter_that_stands_still_measures_nothing(run, counter, monkeypatch, value):
     monkeypatch.setattr("ksmm.measure.energy._STILL_S", 0.05)
     counter(Counter("still", lambda: value))
-    (reason,) = {m["reason"] for m in run()["measurements"]}
-    assert reason == ("the energy counter (still) " + ("reads 0 J" if not value else "did not advance within 0.05 s"))
+    ((status, reason),) = {(m["status"], m["reason"]) for m in run()["measurements"]}
+    assert status == "failed"
+    fault = "reads 0 J" if not value else "did not advance within 0.05 s"
+    assert reason == f"CounterError: the energy counter (still) {fault}"
 
 
 @pytest.fixture
@@ -157,7 +160,7 @@ def test_a_wrong_product_has_no_energy(run, counter, plant):
 
 @pytest.fixture
 def content():
-    return record_content(measurements=[measurement(energy=energy()).to_dict()])
+    return record_content(measurements=[measurement(energy=sample_energy()).to_dict()])
 
 
 def test_the_record_that_the_next_tests_spoil_is_fine(content, tmp_path):
@@ -194,15 +197,15 @@ def test_a_measurement_that_failed_has_no_energy(content, tmp_path):
 def test_energy_ceilings_are_what_a_byte_and_an_operation_cost_above_rest(counter, tmp_path, monkeypatch):
     meter = Wattmeter()
 
-    def sampled(self, run, estimate_s, seconds):
+    def sampled(self, *arguments):
         meter.busy = True
         try:
-            return load(self, run, estimate_s, seconds)
+            return load(self, *arguments)
         finally:
             meter.busy = False
 
-    load = energy_study.EnergyMeter._under_load
-    monkeypatch.setattr(energy_study.EnergyMeter, "_under_load", sampled)
+    load = energy.EnergyMeter._under_load
+    monkeypatch.setattr(energy.EnergyMeter, "_under_load", sampled)
     small = torch.ones(2**20, dtype=torch.uint8)
     monkeypatch.setattr(energy_ceilings, "copy_operands", lambda device_type: (small, torch.empty_like(small)))
     monkeypatch.setitem(energy_ceilings.product_operands.__globals__["_LARGEST_SIZE"], "cpu", 256)

@@ -9,6 +9,7 @@ import logging
 from pathlib import Path
 
 from ksmm.measure.energy_ceilings import measure_energy_ceilings
+from ksmm.measure.energy_counter import CounterError
 from ksmm.measure.energy_protocol import EnergyProtocol
 from ksmm.measure.provenance import check_device
 
@@ -27,7 +28,10 @@ def main() -> None:
     protocol = EnergyProtocol.from_mapping(arguments.energy_protocol)
     check_device(arguments.device_type, arguments.device)
     wait_s = arguments.busy_gpu_max_wait_s
-    measure_energy_ceilings(arguments.device_type, arguments.dtypes, protocol, arguments.record, wait_s)
+    try:
+        measure_energy_ceilings(arguments.device_type, arguments.dtypes, protocol, arguments.record, wait_s)
+    except CounterError as error:
+        raise SystemExit(f"error: {error}; no energy ceilings were written, run this again") from None
 
 
 if __name__ == "__main__":
