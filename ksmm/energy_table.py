@@ -70,7 +70,11 @@ _FROM_ENERGY = ("energy_j", "iqr_j", "above_idle_j", "power_w", "idle_before_w",
 
 
 def aggregate_energy(
-    record_paths: Iterable[Path], ceilings_path: Path | None, energy_ceilings_path: Path | None, rejected: Path
+    record_paths: Iterable[Path],
+    ceilings_path: Path | None,
+    energy_ceilings_path: Path | None,
+    rejected: Path,
+    published_table: Path | None = None,
 ) -> pandas.DataFrame:
     """Puts the measurements of all energy records into one table; several devices may be among them.
 
@@ -80,17 +84,29 @@ def aggregate_energy(
         ceilings_path: what measure_ceilings wrote; None leaves roofline_s and roofline_j empty.
         energy_ceilings_path: what measure_energy_ceilings wrote; None leaves roofline_j empty.
         rejected: the folder for records that cannot be used, see ksmm.table.aggregate.
+        published_table: a table of energies whose imported rows are taken over, of devices that no record is of.
 
     Returns:
         The columns of ENERGY_COLUMNS, rows sorted by device, pattern, batch size, dtype, layout and implementation.
 
     Raises:
         RecordError: the ceilings cannot be used.
+        TableError: the published table cannot be used.
         OSError: a file cannot be read, or set aside.
     """
     ceilings = None if ceilings_path is None else read_ceilings(ceilings_path)
     joules = None if energy_ceilings_path is None else read_energy_ceilings(energy_ceilings_path)
-    return collect(record_paths, rejected, lambda record: _rows(record, ceilings, joules), ENERGY)
+    frame = collect(record_paths, rejected, lambda record: _rows(record, ceilings, joules), ENERGY)
+    if published_table is None:
+        return frame
+    import pandas  # as in ksmm.table_file: needed to make tables, not to import ksmm
+
+    published = read_energy_table(published_table)
+    taken = published[(published["source"] == "imported") & ~published["device"].isin(frame["device"])]
+    if taken.empty:
+        return frame
+    both = pandas.concat([frame, taken], ignore_index=True) if len(frame) else taken
+    return both.sort_values(list(ENERGY.identity), kind="stable", ignore_index=True)
 
 
 def read_energy_table(path: Path) -> pandas.DataFrame:

@@ -78,8 +78,8 @@ class EnergyMeter:
 
         Power at rest is measured after it and, unless the measurement before did so, before it. Where `seconds` are
         too short for as many windows as the protocol asks for there are fewer, but always one, which may take a little
-        longer than there is, or else be shorter than it should; the reading says how uncertain it is. With a counter that
-        starts at 0 again once in a while, what fails is tried once more.
+        longer than there is, or else be shorter than it should; the reading says how uncertain it is. With a counter
+        that starts at 0 again once in a while, what fails is tried once more.
 
         Args:
             run: a product, or several.

@@ -34,7 +34,8 @@ class Shares:
         Those that an earlier process made, which this one does not see, are taken to have used their shares.
 
         Args:
-            problem, implementation: what is measured.
+            problem: that is computed.
+            implementation: that is measured on it.
             usual_s: what most measurements need.
         """
         pattern, entry = problem.pattern, (problem, implementation.name)

@@ -1,25 +1,31 @@
 """Jobs of the energy study: on a simulated counter, and without any."""
 
 import dataclasses
+import json
+import runpy
 import time
+from pathlib import Path
 
 import pytest
 import torch
 
-from ksmm.measure import energy, energy_ceilings, energy_study
+from ksmm.measure import energy, energy_ceilings, timer
 from ksmm.measure.check import Reference
 from ksmm.measure.energy import EnergyMeter
 from ksmm.measure.energy_ceilings import measure_energy_ceilings, read_energy_ceilings
 from ksmm.measure.energy_counter import Counter, CounterError, NoCounterError
 from ksmm.measure.energy_protocol import EnergyProtocol
+from ksmm.measure.energy_reading import EnergyReading, protocol_met
+from ksmm.measure.energy_shares import Shares
 from ksmm.measure.energy_study import EnergyBench, EnergyStudy
 from ksmm.measure.job import run_job
 from ksmm.measure.records import RecordError, read_record, write_record
+from ksmm.measure.tasks import list_tasks
 from ksmm.patterns import Pattern
 from ksmm.problem import Problem
 from tests.measure.sample_records import energy as sample_energy
 from tests.measure.sample_records import measurement, record_content
-from tests.measure.simulated_device import SimulatedDevice
+from tests.measure.simulated_device import SimulatedDevice, SimulatedGpu
 
 PATTERNS = [Pattern(1, 16, 16, 2)]
 IDLE_W, LOAD_W = 20.0, 120.0
@@ -145,11 +151,113 @@ def test_a_counter_that_goes_backwards_is_an_error(odd_bench):
         bench._sampled(device.run, device.product_s)
 
 
+def test_a_counter_that_wraps_while_it_is_calibrated_is_asked_again():
+    device = SimulatedDevice()
+    meter = EnergyMeter(
+        Counter("odd", lambda: device.read() - (4990 if device.now > 101 else 0), wraps=True),
+        EnergyProtocol(), "cpu", device.clock, device.sleep,
+    )  # fmt: skip
+    assert meter.period_s == pytest.approx(0.1, rel=0.05)
+
+
 def test_one_that_wraps_now_and_then_is_given_a_second_chance(odd_bench):
     bench, device = odd_bench(wraps=True)
     sampled = bench._sampled(device.run, device.product_s)
     assert sampled["energy"]["energy_j"] == pytest.approx(640 * device.product_s, rel=0.02)
     assert sampled["protocol_met"]
+
+
+class Replayed:
+    """What stands for a CUDA graph on a simulated GPU: all its products with a single launch."""
+
+    def __init__(self, gpu, products):
+        self._gpu, self._products = gpu, products
+
+    def replay(self):
+        launch_s, self._gpu.launch_s = self._gpu.launch_s, 0.0
+        for _ in range(self._products):
+            self._gpu.run()
+        self._gpu.launch_s = launch_s
+        self._gpu.sleep(launch_s)
+
+
+@pytest.fixture
+def gpu_bench(quick, monkeypatch):
+    """A bench on a simulated GPU whose products take 20 microseconds, and launching them so long."""
+
+    def make(launch_s):
+        gpu = SimulatedGpu(product_s=20e-6)
+        gpu.launch_s = launch_s
+        monkeypatch.setattr("torch.cuda.Event", gpu.event)
+        monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+        monkeypatch.setattr(timer, "captured", lambda run, products: Replayed(gpu, products))
+        problem = Problem(PATTERNS[0], 64, torch.float32, "batch_first", "cuda")
+        study = EnergyStudy(quick, EnergyProtocol())
+        study.meter = EnergyMeter(gpu.counter, EnergyProtocol(), "cuda", gpu.clock, gpu.sleep)
+        return EnergyBench(problem, quick, Reference(problem), study), gpu
+
+    return make
+
+
+def test_products_that_are_quicker_than_their_launches_are_replayed_without_gaps(gpu_bench):
+    bench, gpu = gpu_bench(launch_s=100e-6)
+    sampled = bench._sampled(gpu.run, gpu.product_s)
+    assert sampled["median_s"] == pytest.approx(gpu.product_s, rel=0.02)
+    assert sampled["energy"]["energy_j"] == pytest.approx(640 * gpu.product_s, rel=0.02)
+    assert sampled["note"].endswith("of a product's time; replayed from a CUDA graph")
+    assert sampled["protocol_met"]
+
+
+def test_those_that_cannot_be_replayed_say_that_the_gpu_waits(gpu_bench, monkeypatch):
+    bench, gpu = gpu_bench(launch_s=100e-6)
+
+    def refuse(run, products):
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    monkeypatch.setattr(timer, "captured", refuse)
+    sampled = bench._sampled(gpu.run, gpu.product_s)
+    assert sampled["median_s"] == pytest.approx(100e-6, rel=0.02)
+    assert "the GPU may wait in between; no CUDA graph: operation not permitted" in sampled["note"]
+
+
+def test_products_that_are_slower_than_their_launches_run_as_they_are(gpu_bench):
+    bench, gpu = gpu_bench(launch_s=5e-6)
+    assert bench._sampled(gpu.run, gpu.product_s)["note"] == ""
+    assert gpu.idle_s < 1e-9 + 20 * gpu.product_s
+
+
+def tasks_of(*names, patterns=PATTERNS):
+    tasks = list_tasks(patterns, "cpu", 64, ["float32"], ["batch_first"], names)
+    return [task for task in tasks if task.part == "whole"]
+
+
+def test_what_a_measurement_does_not_take_the_others_have():
+    tasks = tasks_of("bmm", "einsum", "dense", "sparse")
+    shares = Shares(40.0, tasks)
+    given = []
+    for task, spent in zip(tasks, (4.0, 20.0, 4.0, 0.0), strict=True):
+        given.append(shares.seconds(task.problem, task.implementation, 4.0))
+        shares.spend(task.problem, spent)
+    assert given == [28.0, 28.0, 12.0, 12.0]  # all but the 4 s that each of those after it is likely to need
+    assert Shares(40.0, tasks).seconds(tasks[0].problem, tasks[0].implementation, 100.0) == 10.0
+
+
+def test_what_an_earlier_process_measured_has_used_its_share():
+    tasks = tasks_of("bmm", "einsum", "dense", "sparse")
+    shares = Shares(40.0, tasks)
+    assert shares.seconds(tasks[2].problem, tasks[2].implementation, 100.0) == 10.0
+    shares.spend(tasks[2].problem, 2.0)
+    assert shares.seconds(tasks[3].problem, tasks[3].implementation, 100.0) == 18.0
+
+
+def test_a_slow_product_meets_the_protocol_where_quick_ones_leave_it_time(quick):
+    """As much for each as with 18 measurements in 120 s; one takes 16 × 10 × 0.045 s = 7.2 s under load."""
+    device = SimulatedDevice(product_s=0.045, late_s=0.01)
+    task, *others = tasks_of("einsum", "bmm", "dense", "sparse")
+    shares = Shares(6.67 * (1 + len(others)), [task, *others])
+    meter = EnergyMeter(device.counter, EnergyProtocol(), "cpu", device.clock, device.sleep)
+    reading = meter.measure(device.run, 0.045, shares.seconds(task.problem, task.implementation, 4.0))
+    assert protocol_met(reading, EnergyProtocol())
 
 
 def test_a_wrong_product_has_no_energy(run, counter, plant):
@@ -216,6 +324,41 @@ def test_energy_ceilings_are_what_a_byte_and_an_operation_cost_above_rest(counte
     assert ceilings.idle_w == pytest.approx(IDLE_W, rel=0.3)
     assert ceilings.joules_per_byte > 0
     assert set(ceilings.joules_per_operation) == {"float32"}
+
+
+@pytest.mark.parametrize("broken", ["still", "no load"])
+def test_a_counter_that_cannot_be_believed_makes_no_energy_ceilings(counter, tmp_path, monkeypatch, broken):
+    """Nothing is written: a file would be kept for ever."""
+    monkeypatch.setattr("ksmm.measure.energy._STILL_S", 0.05)
+    small = torch.ones(2**20, dtype=torch.uint8)
+    monkeypatch.setattr(energy_ceilings, "copy_operands", lambda device_type: (small, torch.empty_like(small)))
+    monkeypatch.setattr(EnergyReading, "above_idle_j", -1.0)
+    counter(Counter("still", lambda: 5.0) if broken == "still" else Counter("wattmeter", Wattmeter().read))
+    message = "did not advance within" if broken == "still" else "no more than rest does"
+    script = Path(energy_ceilings.__file__).parents[2] / "workflow" / "scripts" / "measure_energy_ceilings.py"
+    record = tmp_path / "ceilings.json"
+    options = ["--device-type", "cpu", "--dtypes", "float32", "--record", str(record)]
+    quick = ["--energy-protocol", json.dumps(QUICK_ENERGY.to_dict() | {"max_quantisation": 1.0})]
+    monkeypatch.setattr("sys.argv", [str(script), *options, *quick])
+    with pytest.raises(SystemExit, match=message):
+        runpy.run_path(str(script), run_name="__main__")
+    assert not record.exists()
+
+
+def test_rest_is_that_of_a_device_in_use(counter, monkeypatch):
+    """A device draws less than usual at rest until it was used for the first time."""
+    device = SimulatedDevice(idle_w=60.0)
+
+    def use(device_type, seconds):
+        assert seconds == 0.01
+        device.idle_w = 80.0
+
+    monkeypatch.setattr(energy, "warm_up", use)
+    monkeypatch.setattr(energy.time, "sleep", device.sleep)
+    monkeypatch.setattr(energy.EnergyMeter.__init__, "__defaults__", (device.clock, device.sleep))
+    counter(device.counter)
+    reading = energy.open_meter("cpu", EnergyProtocol()).measure(device.run, device.product_s, 10.0)
+    assert reading.idle_before_w == pytest.approx(80, rel=0.02)
 
 
 def test_without_a_counter_the_energy_ceilings_say_why(counter, tmp_path):

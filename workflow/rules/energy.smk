@@ -79,6 +79,7 @@ rule aggregate_energy:
         imported=run.imported,
         ceilings=run.ceilings("ceilings.json"),
         energy_ceilings=run.ceilings("energy/ceilings.json") if run.energy_records else [],
+        published=run.published_energies,
         script=ROOT / "workflow/scripts/aggregate_energy.py",
     output:
         table=report(
@@ -98,7 +99,8 @@ rule aggregate_energy:
         rejected=RESULTS / "energy/rejected",
         journal=RESULTS / "energy/journal",
         options=lambda wildcards, input: [f"--ceilings={path}" for path in input.ceilings]
-        + [f"--energy-ceilings={path}" for path in input.energy_ceilings],
+        + [f"--energy-ceilings={path}" for path in input.energy_ceilings]
+        + [f"--published-table={path}" for path in input.published],
     message:
         f"Aggregating {len(run.energy_records)} energy records to {{output.table}}"
     shell:

@@ -20,6 +20,7 @@ def main() -> None:
     parser.add_argument("--records", type=Path, nargs="*", default=[], help="what energy jobs wrote, or was imported")
     parser.add_argument("--ceilings", type=Path, help="what measure_ceilings.py wrote")
     parser.add_argument("--energy-ceilings", type=Path, help="what measure_energy_ceilings.py wrote")
+    parser.add_argument("--published-table", type=Path, help="a table of which the imported rows are taken over")
     parser.add_argument("--rejected", type=Path, required=True, help="folder for records that cannot be used")
     parser.add_argument("--journal", type=Path, help="of the energy jobs: cleared of what is in the table by now")
     parser.add_argument("--table", type=Path, required=True, help="CSV file to write")
@@ -27,7 +28,13 @@ def main() -> None:
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     before = reasons(arguments.rejected)
-    table = aggregate_energy(arguments.records, arguments.ceilings, arguments.energy_ceilings, arguments.rejected)
+    table = aggregate_energy(
+        arguments.records,
+        arguments.ceilings,
+        arguments.energy_ceilings,
+        arguments.rejected,
+        arguments.published_table,
+    )
     write_energy_table(table, arguments.table)
     set_aside = [path for path, written in reasons(arguments.rejected).items() if before.get(path) != written]
     write_rejected_list(set_aside, arguments.rejected_list)
