@@ -51,7 +51,11 @@ class EnergyMeter:
     ) -> None:
         self.counter, self.protocol, self.device_type = counter, protocol, device_type
         self._clock, self._sleep = clock, sleep
-        trace = self._tried_again(self._calibration)
+        trace = self._tried_again(
+            lambda: self._at_rest(
+                lambda trace, passed: len(trace.ticks) > _CALIBRATION_TICKS or passed > _CALIBRATION_S
+            )
+        )
         self.period_s = trace.period_s()
         self.uncertainty_s = trace.uncertainty_s()
         self._idle_w: float | None = trace.whole().power_w
@@ -122,9 +126,7 @@ class EnergyMeter:
         timer.synchronise(self.device_type)
         self._sleep(self.protocol.settle_seconds)
         seconds = max(self.protocol.idle_seconds, self.window_s)
-        trace = self._at_rest(
-            lambda trace, _: len(trace.ticks) > 1 and trace.ticks[-1][0] - trace.ticks[0][0] >= seconds
-        )
+        trace = self._at_rest(lambda trace, _: len(trace.ticks) > 1 and trace.span_s >= seconds)
         return trace.whole().power_w
 
     def _tried_again(self, attempt: Callable[[], _Result]) -> _Result:
@@ -135,9 +137,6 @@ class EnergyMeter:
             if not self.counter.wraps:
                 raise
             return attempt()
-
-    def _calibration(self) -> Trace:
-        return self._at_rest(lambda trace, passed: len(trace.ticks) > _CALIBRATION_TICKS or passed > _CALIBRATION_S)
 
     def _at_rest(self, enough: Callable[[Trace, float], bool]) -> Trace:
         """Asks the counter until it is enough, given the trace and the seconds that have passed."""
@@ -180,8 +179,8 @@ class EnergyMeter:
         windows = trace.windows(window_s, protocol.min_runs, protocol.samples, begin)
         if len(windows) == protocol.samples or (windows and passed >= seconds):
             return windows
-        longest_s = protocol.settle_seconds + max(window_s, protocol.min_runs * run_s) + 3 * self.period_s
-        return [trace.whole(begin)] if passed >= 2 * seconds + longest_s else []
+        late_s = protocol.settle_seconds + max(window_s, protocol.min_runs * run_s) + 3 * self.period_s
+        return [trace.whole(begin)] if passed >= 2 * seconds + late_s else []
 
     def _window_s(self, trace: Trace, begin: float) -> float:
         """How long a window must be, by the calibration and by the trace itself."""

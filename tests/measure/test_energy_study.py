@@ -250,14 +250,17 @@ def test_what_an_earlier_process_measured_has_used_its_share():
     assert shares.seconds(tasks[3].problem, tasks[3].implementation, 100.0) == 18.0
 
 
-def test_a_slow_product_meets_the_protocol_where_quick_ones_leave_it_time(quick):
+def test_a_slow_product_meets_the_protocol_where_quick_ones_leave_it_time(monkeypatch):
     """As much for each as with 18 measurements in 120 s; one takes 16 × 10 × 0.045 s = 7.2 s under load."""
-    device = SimulatedDevice(product_s=0.045, late_s=0.01)
-    task, *others = tasks_of("einsum", "bmm", "dense", "sparse")
-    shares = Shares(6.67 * (1 + len(others)), [task, *others])
-    meter = EnergyMeter(device.counter, EnergyProtocol(), "cpu", device.clock, device.sleep)
-    reading = meter.measure(device.run, 0.045, shares.seconds(task.problem, task.implementation, 4.0))
-    assert protocol_met(reading, EnergyProtocol())
+    gpu = SimulatedGpu(product_s=0.045, late_s=0.002)
+    monkeypatch.setattr("torch.cuda.Event", gpu.event)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    tasks = tasks_of("einsum", "bmm", "dense", "sparse")
+    meter = EnergyMeter(gpu.counter, EnergyProtocol(), "cuda", gpu.clock, gpu.sleep)
+    shares = Shares(6.67 * len(tasks), tasks)
+    seconds = shares.seconds(tasks[0].problem, tasks[0].implementation, meter.usual_s)
+    assert protocol_met(meter.measure(gpu.run, 0.045, seconds), EnergyProtocol())
+    assert not protocol_met(meter.measure(gpu.run, 0.045, 6.67), EnergyProtocol())
 
 
 def test_a_wrong_product_has_no_energy(run, counter, plant):
