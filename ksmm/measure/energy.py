@@ -102,10 +102,10 @@ class EnergyMeter:
 
     def _measure(self, run: Run, estimate_s: float, seconds: float, products: int) -> EnergyReading:
         load_s = max(0.0, seconds - (self.rest_s if self._idle_w is not None else 2 * self.rest_s))
-        before = self._idle_w if self._idle_w is not None else self.idle_power_w()
+        before = self._idle_w if self._idle_w is not None else self._idle_power_w()
         self._idle_w = None  # should this measurement fail, the next one looks again
         windows, uncertainty_s = self._under_load(run, estimate_s, load_s, products)
-        self._idle_w = self.idle_power_w()
+        self._idle_w = self._idle_power_w()
         return EnergyReading(
             counter=self.counter.name,
             counter_period_s=self.period_s,
@@ -117,12 +117,8 @@ class EnergyMeter:
             quantisation=uncertainty_s / min(window.seconds for window in windows),
         )
 
-    def idle_power_w(self) -> float:
-        """Mean power while nothing runs, in watts.
-
-        Raises:
-            CounterError: the counter stands still, reads zero, or went backwards.
-        """
+    def _idle_power_w(self) -> float:
+        """Mean power while nothing runs, in watts."""
         timer.synchronise(self.device_type)
         self._sleep(self.protocol.settle_seconds)
         seconds = max(self.protocol.idle_seconds, self.window_s)

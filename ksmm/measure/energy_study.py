@@ -28,6 +28,9 @@ _LAUNCHING_MATTERS = 0.5
 """A product whose launching takes more than this share of its time is replayed from a CUDA graph. The GPU waits only
 at shares near 1; well below it, launching is still cheap enough to do without a graph."""
 
+_LAUNCHING_LOOKED_AT_BELOW_S = 1e-3
+"""Launching takes tens of microseconds, and looking at it takes 20 products."""
+
 
 class EnergyStudy(Study):
     """Energy, and the time and power that belong to it.
@@ -135,7 +138,7 @@ class EnergyBench(Bench):
     def _without_gaps(self, run: Callable[[], object], estimate_s: float) -> tuple[Callable[[], object], int, str]:
         """What to run, how many products that is, and a note: a CUDA graph where the GPU would wait for launches."""
         meter = self._study.meter
-        if self.problem.device_type != "cuda":
+        if self.problem.device_type != "cuda" or estimate_s >= _LAUNCHING_LOOKED_AT_BELOW_S:
             return run, 1, ""
         share = meter.launch_share(run)
         if share <= _LAUNCHING_MATTERS:

@@ -226,6 +226,25 @@ def test_products_that_are_slower_than_their_launches_run_as_they_are(gpu_bench)
     assert gpu.idle_s < 1e-9 + 20 * gpu.product_s
 
 
+def test_the_launches_of_slow_products_are_not_looked_at(gpu_bench, monkeypatch):
+    bench, gpu = gpu_bench(launch_s=5e-6)
+    gpu.product_s = 0.02
+    monkeypatch.setattr(EnergyMeter, "launch_share", lambda self, run: pytest.fail("twenty products for nothing"))
+    assert bench._sampled(gpu.run, gpu.product_s)["note"] == ""
+
+
+def test_the_rest_of_energy_ceilings_is_the_median_of_those_after_each_load(monkeypatch):
+    """That before the first load may be of a device that nobody has used for a while."""
+
+    def reading(before, after):
+        return EnergyReading("x", 0.1, (10.0, 10.0), (0.02, 0.02), (20.0, 20.0), before, after, 0.01)
+
+    monkeypatch.setattr(energy_ceilings, "_copy", lambda *arguments: (reading(40.0, 80.0), 1000))
+    others = iter([reading(80.0, 81.0), reading(81.0, 90.0)])
+    monkeypatch.setattr(energy_ceilings, "_product", lambda *arguments: (next(others), 1000))
+    assert energy_ceilings._costs(None, "cpu", ["float32", "float16"])["idle_w"] == 81.0
+
+
 def tasks_of(*names, patterns=PATTERNS):
     tasks = list_tasks(patterns, "cpu", 64, ["float32"], ["batch_first"], names)
     return [task for task in tasks if task.part == "whole"]
