@@ -77,6 +77,7 @@ def aggregate_energy(
     device: str | None = None,
     used: Callable[[dict[str, Any]], None] | None = None,
     imported: Iterable[Path] = (),
+    published_table: Path | None = None,
 ) -> pandas.DataFrame:
     """Puts the measurements of all energy records into one table; several devices may be among them.
 
@@ -89,19 +90,31 @@ def aggregate_energy(
         device: slug of the device that record_paths are of; one of another device cannot be used. None allows any.
         used: called with each record that can be used, of both kinds.
         imported: records that others measured, of any device.
+        published_table: a table of energies whose imported rows are taken over, of devices that no record is of.
 
     Returns:
         The columns of ENERGY_COLUMNS, rows sorted by device, pattern, batch size, dtype, layout and implementation.
 
     Raises:
         RecordError: the ceilings cannot be used.
+        TableError: the published table cannot be used.
         OSError: a file cannot be read, or set aside.
     """
     ceilings = None if ceilings_path is None else read_ceilings(ceilings_path)
     joules = None if energy_ceilings_path is None else read_energy_ceilings(energy_ceilings_path)
-    return collect(
+    frame = collect(
         record_paths, rejected, lambda record: _rows(record, ceilings, joules), ENERGY, device, used, imported
     )
+    if published_table is None:
+        return frame
+    import pandas  # as in ksmm.table_file: needed to make tables, not to import ksmm
+
+    published = read_energy_table(published_table)
+    taken = published[(published["source"] == "imported") & ~published["device"].isin(frame["device"])]
+    if taken.empty:
+        return frame
+    both = pandas.concat([frame, taken], ignore_index=True) if len(frame) else taken
+    return both.sort_values(list(ENERGY.identity), kind="stable", ignore_index=True)
 
 
 def read_energy_table(path: Path) -> pandas.DataFrame:

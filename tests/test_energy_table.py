@@ -3,6 +3,7 @@
 import json
 import math
 
+import pandas
 import pytest
 
 from ksmm.energy_table import ENERGY_COLUMNS, aggregate_energy, read_energy_table, write_energy_table
@@ -115,3 +116,17 @@ def test_a_wrong_table_is_refused_by_name(old, new, message, records, tmp_path):
     (tmp_path / "energy.csv").write_text(text.replace(old, new, 1))
     with pytest.raises(TableError, match=message):
         read_energy_table(tmp_path / "energy.csv")
+
+
+def test_imported_rows_of_a_published_table_are_drawn_again(records, ceilings, tmp_path):
+    frame = aggregate_energy(records, *ceilings, tmp_path / "rejected")
+    others = frame[frame.status == "ok"].assign(device="tesla-v100", source="imported")
+    published = pandas.concat([frame.assign(energy_j=None, status="skipped"), others], ignore_index=True)
+    write_energy_table(published, tmp_path / "energy.csv")
+    both = aggregate_energy(records, *ceilings, tmp_path / "rejected", tmp_path / "energy.csv")
+    assert list(both.device) == ["cpu-x86_64"] * 3 + ["tesla-v100"] * 2
+    pandas.testing.assert_frame_equal(both[:3], frame, check_dtype=False)  # measured rows come from the records
+    alone = aggregate_energy([], *ceilings, tmp_path / "rejected", tmp_path / "energy.csv")
+    assert list(alone.source) == ["imported"] * 2
+    write_energy_table(both, tmp_path / "again.csv")
+    assert set(read_energy_table(tmp_path / "again.csv").source) == {"measured", "imported"}

@@ -69,6 +69,12 @@ class RunSettings:
         return [str(folder / f"{name}.json") for name in names]
 
     @property
+    def published_energies(self) -> list[str]:
+        """The published table of energies, whose imported rows are drawn again; none where this run measures."""
+        path = self.records_folder / "energy.csv"
+        return [str(path)] if not self.measures and path.exists() else []
+
+    @property
     def network_records(self) -> list[str]:
         """Paths of the records that the table of networks is made of."""
         return self._records("networks", self.networks)

@@ -13,8 +13,8 @@ import torch
 from ksmm.measure import nvidia, provenance, timer
 from ksmm.measure.ceilings import copy_operands, product_operands
 from ksmm.measure.ceilings_file import checked_device, is_positive, write_ceilings
-from ksmm.measure.energy import EnergyMeter
-from ksmm.measure.energy_counter import CounterError, NoCounterError, open_counter
+from ksmm.measure.energy import EnergyMeter, open_meter
+from ksmm.measure.energy_counter import CounterError, NoCounterError
 from ksmm.measure.energy_protocol import EnergyProtocol
 from ksmm.measure.energy_reading import EnergyReading, energy_values
 from ksmm.measure.files import prepare_folder
@@ -39,7 +39,7 @@ class EnergyCeilings:
 
     Attributes:
         device: its slug.
-        idle_w: power at rest.
+        idle_w: power at rest of a device in use: the median of what was measured after each load.
         joules_per_byte: above rest, of a large copy; bytes read and bytes written both counted.
         joules_per_operation: above rest, of a large matrix product, by name of the dtype; float32 without TF32.
     """
@@ -69,6 +69,8 @@ def measure_energy_ceilings(
 
     Raises:
         ValueError: an unknown dtype.
+        CounterError: the counter cannot be believed, or a large copy or product draws no more than rest; nothing is
+            written, so that it is measured again.
         DeviceAbsentError: no such device.
         UnwritableFolderError: nothing can be written there.
     """
@@ -87,9 +89,9 @@ def measure_energy_ceilings(
             "host": provenance.host_facts(),
         }
         try:
-            meter = EnergyMeter(open_counter(device_type), protocol, device_type)
+            meter = open_meter(device_type, protocol)
             content |= {"status": "ok", "reason": "", **_costs(meter, device_type, dtypes)}
-        except (NoCounterError, CounterError) as error:
+        except NoCounterError as error:
             logger.info("no energy ceilings: %s", error)
             content |= {"status": "skipped", "reason": str(error)}
         content["device_after"] = nvidia.device_state() if device_type == "cuda" else {}
@@ -106,7 +108,7 @@ def _costs(meter: EnergyMeter, device_type: str, dtypes: Sequence[str]) -> dict[
             costs[dtype] = readings[dtype].above_idle_j / operations
         release_memory(device_type)
     return {
-        "idle_w": copied.idle_before_w,
+        "idle_w": timer.median(tuple(reading.idle_after_w for reading in (copied, *readings.values()))),
         "joules_per_byte": copied.above_idle_j / moved,
         "joules_per_operation": costs,
         "readings": {"copy": _kept(copied), **{dtype: _kept(reading) for dtype, reading in readings.items()}},

@@ -23,7 +23,7 @@ class NoCounterError(RuntimeError):
 
 
 class CounterError(RuntimeError):
-    """An energy counter that cannot be believed: it stands still, reads zero, or went backwards."""
+    """An energy counter that cannot be believed: it stands still, reads zero, went backwards, or stopped answering."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,7 @@ def reason_absent(device_type: str) -> str | None:
     return None
 
 
+_NO_PYJOULES = "no energy counter: pyJoules is not installed"
 _NO_NVML = "no energy counter: NVML sees no GPU (no driver, or nvidia-ml-py is not installed)"
 
 
@@ -109,7 +110,10 @@ def _is_divided(library: Any, handle: Any) -> bool:
 def _gpu_counter() -> Counter:
     index = nvml_index()
     library = nvidia.management_library()
-    from pyJoules.device.nvidia_device import NvidiaGPUDevice, NvidiaGPUDomain
+    try:
+        from pyJoules.device.nvidia_device import NvidiaGPUDevice, NvidiaGPUDomain
+    except ImportError:
+        raise NoCounterError(_NO_PYJOULES) from None
 
     domain = NvidiaGPUDomain(index)
     device = NvidiaGPUDevice()
@@ -118,7 +122,14 @@ def _gpu_counter() -> Counter:
         device.get_energy()
     except library.NVMLError as error:
         raise NoCounterError(f"no energy counter: NVML says {error} (GPUs before Volta have none)") from None
-    return Counter(f"NVML {domain}", lambda: device.get_energy()[0] * NVML_UNIT_J)
+
+    def read() -> float:
+        try:
+            return device.get_energy()[0] * NVML_UNIT_J
+        except library.NVMLError as error:
+            raise CounterError(f"the energy counter (NVML {domain}) cannot be read any more: {error}") from None
+
+    return Counter(f"NVML {domain}", read)
 
 
 def _cpu_counter() -> Counter:
@@ -126,7 +137,7 @@ def _cpu_counter() -> Counter:
         from pyJoules.device.rapl_device import RaplDevice
         from pyJoules.exception import NoSuchDeviceError
     except ImportError:
-        raise NoCounterError("no energy counter: pyJoules is not installed") from None
+        raise NoCounterError(_NO_PYJOULES) from None
     try:
         device = RaplDevice()
         domains = device.available_package_domains() + device.available_dram_domains()
@@ -138,4 +149,12 @@ def _cpu_counter() -> Counter:
         raise NoCounterError(f"no energy counter: RAPL cannot be read ({error})") from None
     if not domains:
         raise NoCounterError("no energy counter: RAPL has no package domain here")
-    return Counter("RAPL " + " + ".join(map(str, domains)), lambda: sum(device.get_energy()) * RAPL_UNIT_J, wraps=True)
+    name = "RAPL " + " + ".join(map(str, domains))
+
+    def read() -> float:
+        try:
+            return sum(device.get_energy()) * RAPL_UNIT_J
+        except OSError as error:
+            raise CounterError(f"the energy counter ({name}) cannot be read any more: {error}") from None
+
+    return Counter(name, read, wraps=True)

@@ -29,6 +29,11 @@ class Window:
     joules: float
     runs: float
 
+    @property
+    def power_w(self) -> float:
+        """Mean power, in watts."""
+        return self.joules / self.seconds
+
 
 class Trace:
     """What the counter said whenever it was asked, and when how many products were done.
@@ -121,9 +126,7 @@ class Trace:
         """
         times, joules, done = self._known(begin)
         if len(times) < 2:
-            raise CounterError(
-                f"the energy counter ({self.counter.name}) advanced less than twice in the time there was"
-            )
+            raise self._too_few()
         return Window(times[-1] - times[0], joules[-1] - joules[0], done[-1] - done[0])
 
     def _too_few(self) -> CounterError:
@@ -153,9 +156,7 @@ class Trace:
         """
         seconds, _ = self.intervals(begin)
         if len(seconds) == 0:
-            raise CounterError(
-                f"the energy counter ({self.counter.name}) advanced less than twice in the time there was"
-            )
+            raise self._too_few()
         return float(numpy.median(seconds))
 
     def uncertainty_s(self, begin: float = 0.0) -> float:

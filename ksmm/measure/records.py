@@ -139,7 +139,11 @@ def _disagreement(measurement: Measurement) -> str | None:
 
 
 def _energy_disagreement(measurement: Measurement, energy: dict[str, Any]) -> str | None:
-    """Energy and time are of the same windows, so there are as many of both, and energy = mean power × time."""
+    """Energy and time are of the same windows, so there are as many of both, and energy = mean power × time.
+
+    In our own records power_w was computed from these samples, so what this finds is a record that was changed
+    afterwards, or made by something else. That the measured power is right is for tests on a known power trace to show.
+    """
     samples_j, samples_s, runs = energy["samples_j"], measurement.samples_s, energy["runs"]
     if samples_s and not len(samples_j) == len(samples_s) == len(runs):
         return f"energy has {len(samples_j)} samples_j and {len(runs)} runs for {len(samples_s)} samples_s"

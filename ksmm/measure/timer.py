@@ -155,15 +155,7 @@ def time_cuda_graph(run: Run, protocol: Protocol, estimate_s: float) -> Timing:
     Raises:
         RuntimeError: the product cannot be captured (it synchronises, say).
     """
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):  # what a library sets up at its first call on a stream must not be captured
-        run()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(protocol.runs_per_sample):
-            run()
+    graph = captured(run, protocol.runs_per_sample)
     replays = Protocol(
         min_samples=protocol.min_samples,
         max_samples=protocol.max_samples,
@@ -174,3 +166,25 @@ def time_cuda_graph(run: Run, protocol: Protocol, estimate_s: float) -> Timing:
     timing = time_product(graph.replay, replays, "cuda", estimate_s * protocol.runs_per_sample)
     samples = tuple(sample / protocol.runs_per_sample for sample in timing.samples_s)
     return Timing(samples, protocol.runs_per_sample, timing.protocol_met)
+
+
+def captured(run: Run, runs: int) -> torch.cuda.CUDAGraph:
+    """A CUDA graph of several products, one after the other.
+
+    Args:
+        run: one product.
+        runs: how many.
+
+    Raises:
+        RuntimeError: the product cannot be captured (it synchronises, say).
+    """
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):  # what a library sets up at its first call on a stream must not be captured
+        run()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(runs):
+            run()
+    return graph

@@ -32,12 +32,38 @@ def test_a_disk_that_is_full_three_times_is_no_fault_of_the_measurement(run_job,
     assert set(statuses(tmp_path).values()) == {"ok"}
 
 
-def time_patterns(folder: Path, *more: str) -> subprocess.CompletedProcess:
-    command = [sys.executable, SCRIPT, "--patterns", "1,4,2,1", "--device-type", "cpu", "--batch-size", "4"]
+def time_patterns(folder: Path, *more: str, script: Path = SCRIPT, **options) -> subprocess.CompletedProcess:
+    command = [sys.executable, script, "--patterns", "1,4,2,1", "--device-type", "cpu", "--batch-size", "4"]
     command += ["--implementations", "bmm", "einsum", "dense", "--layouts", "batch_first", "--protocol"]
     command += ['{"min_samples": 1, "max_samples": 1}', "--record", folder / "records" / "x.json"]
     command += ["--journal", folder / "journal", *more]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **options)
+
+
+# time_patterns.py on a disk that is full from the first byte on.
+FULL = """
+import errno, os, runpy, sys
+sys.path.insert(0, {folder!r})
+
+def full(descriptor):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+os.fsync = full
+runpy.run_path({script!r}, run_name="__main__")
+"""
+
+
+def test_no_space_left_is_said_in_one_line_and_blamed_on_no_measurement(tmp_path):
+    """As on a disk that is full, where none can be mounted."""
+    script = tmp_path / "full.py"
+    script.write_text(FULL.format(folder=str(SCRIPT.parent), script=str(SCRIPT)))
+    done = time_patterns(tmp_path, script=script)
+    assert done.returncode == 1
+    assert "x stopped: [Errno 28] No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+    done = time_patterns(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {entry["status"] for entry in read_record(tmp_path / "records" / "x.json")["measurements"]} == {"ok"}
 
 
 STUDIES = {
@@ -99,19 +125,21 @@ def read_only(tmp_path):
     folder.mkdir()
     if os.geteuid() != 0:
         folder.chmod(0o555)
-        yield folder
+        yield folder, {}
         folder.chmod(0o755)
         return
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", folder], capture_output=True, check=False)
     if mounted.returncode:
-        pytest.skip("root can write anywhere, and nothing can be mounted here")
-    yield folder
+        yield folder, {"user": 65534, "group": 65534, "extra_groups": []}  # root can write anywhere
+        return
+    yield folder, {}
     subprocess.run(["umount", folder], check=True)
 
 
 def test_a_folder_that_is_read_only_is_named_before_anything_is_measured(read_only):
-    done = time_patterns(read_only)
+    folder, user = read_only
+    done = time_patterns(folder, **user)
     assert done.returncode == 1
-    assert f"results cannot be written to {read_only}/records: " in done.stderr
+    assert f"results cannot be written to {folder}/records: " in done.stderr
     assert "make it writable or choose another folder" in done.stderr
     assert "Traceback" not in done.stderr

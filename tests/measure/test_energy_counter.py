@@ -1,12 +1,13 @@
 """Which counter is read: the GPU's by its UUID, RAPL's of all packages, and the reason where there is none."""
 
+import sys
 import types
 
 import pytest
 import torch
 
 from ksmm.measure import energy_counter, nvidia
-from ksmm.measure.energy_counter import NoCounterError, nvml_index, open_counter, reason_absent
+from ksmm.measure.energy_counter import CounterError, NoCounterError, nvml_index, open_counter, reason_absent
 
 rapl_device = pytest.importorskip("pyJoules.device.rapl_device")
 nvidia_device = pytest.importorskip("pyJoules.device.nvidia_device")
@@ -95,6 +96,19 @@ def test_nor_has_one_that_is_divided(nvml):
 def test_a_gpu_before_volta_has_none(nvml):
     nvml.counts = False
     with pytest.raises(NoCounterError, match="NVML says Not Supported"):
+        open_counter("cuda")
+
+
+def test_one_that_stops_answering_cannot_be_believed(nvml):
+    counter = open_counter("cuda")
+    nvml.counts = False
+    with pytest.raises(CounterError, match=r"NVML nvidia_gpu_2\) cannot be read any more: Not Supported"):
+        counter.read()
+
+
+def test_without_pyjoules_a_gpu_has_no_counter(nvml, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyJoules.device.nvidia_device", None)
+    with pytest.raises(NoCounterError, match="pyJoules is not installed"):
         open_counter("cuda")
 
 

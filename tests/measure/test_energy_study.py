@@ -1,24 +1,31 @@
 """Jobs of the energy study: on a simulated counter, and without any."""
 
 import dataclasses
+import json
+import runpy
 import time
+from pathlib import Path
 
 import pytest
 import torch
 
-from ksmm.measure import energy_ceilings, energy_study
+from ksmm.measure import energy, energy_ceilings, timer
 from ksmm.measure.check import Reference
 from ksmm.measure.energy import EnergyMeter
 from ksmm.measure.energy_ceilings import measure_energy_ceilings, read_energy_ceilings
 from ksmm.measure.energy_counter import Counter, CounterError, NoCounterError
 from ksmm.measure.energy_protocol import EnergyProtocol
+from ksmm.measure.energy_reading import EnergyReading, protocol_met
+from ksmm.measure.energy_shares import Shares
 from ksmm.measure.energy_study import EnergyBench, EnergyStudy
 from ksmm.measure.job import run_job
 from ksmm.measure.records import RecordError, read_record, write_record
+from ksmm.measure.tasks import list_tasks
 from ksmm.patterns import Pattern
 from ksmm.problem import Problem
-from tests.measure.sample_records import energy, measurement, record_content
-from tests.measure.simulated_device import SimulatedDevice
+from tests.measure.sample_records import energy as sample_energy
+from tests.measure.sample_records import measurement, record_content
+from tests.measure.simulated_device import SimulatedDevice, SimulatedGpu
 
 PATTERNS = [Pattern(1, 16, 16, 2)]
 IDLE_W, LOAD_W = 20.0, 120.0
@@ -45,7 +52,8 @@ class Wattmeter:
 
 @pytest.fixture
 def counter(monkeypatch):
-    """Both studies read this instead of the machine's own."""
+    """Both studies read this instead of the machine's own, without warming anything up for long."""
+    monkeypatch.setattr(energy, "_WARM_UP_S", 0.01)
 
     def use(counter):
         def opened(device_type):
@@ -53,8 +61,7 @@ def counter(monkeypatch):
                 raise counter
             return counter
 
-        for module in (energy_study, energy_ceilings):
-            monkeypatch.setattr(module, "open_counter", opened)
+        monkeypatch.setattr(energy, "open_counter", opened)
 
     return use
 
@@ -117,8 +124,10 @@ def test_without_a_counter_everything_is_skipped_with_the_reason_and_nothing_is_
 def test_a_counter_that_stands_still_measures_nothing(run, counter, monkeypatch, value):
     monkeypatch.setattr("ksmm.measure.energy._STILL_S", 0.05)
     counter(Counter("still", lambda: value))
-    (reason,) = {m["reason"] for m in run()["measurements"]}
-    assert reason == ("the energy counter (still) " + ("reads 0 J" if not value else "did not advance within 0.05 s"))
+    ((status, reason),) = {(m["status"], m["reason"]) for m in run()["measurements"]}
+    assert status == "failed"
+    fault = "reads 0 J" if not value else "did not advance within 0.05 s"
+    assert reason == f"CounterError: the energy counter (still) {fault}"
 
 
 @pytest.fixture
@@ -142,11 +151,135 @@ def test_a_counter_that_goes_backwards_is_an_error(odd_bench):
         bench._sampled(device.run, device.product_s)
 
 
+def test_a_counter_that_wraps_while_it_is_calibrated_is_asked_again():
+    device = SimulatedDevice()
+    meter = EnergyMeter(
+        Counter("odd", lambda: device.read() - (4990 if device.now > 101 else 0), wraps=True),
+        EnergyProtocol(), "cpu", device.clock, device.sleep,
+    )  # fmt: skip
+    assert meter.period_s == pytest.approx(0.1, rel=0.05)
+
+
 def test_one_that_wraps_now_and_then_is_given_a_second_chance(odd_bench):
     bench, device = odd_bench(wraps=True)
     sampled = bench._sampled(device.run, device.product_s)
     assert sampled["energy"]["energy_j"] == pytest.approx(640 * device.product_s, rel=0.02)
     assert sampled["protocol_met"]
+
+
+class Replayed:
+    """What stands for a CUDA graph on a simulated GPU: all its products with a single launch."""
+
+    def __init__(self, gpu, products):
+        self._gpu, self._products = gpu, products
+
+    def replay(self):
+        launch_s, self._gpu.launch_s = self._gpu.launch_s, 0.0
+        for _ in range(self._products):
+            self._gpu.run()
+        self._gpu.launch_s = launch_s
+        self._gpu.sleep(launch_s)
+
+
+@pytest.fixture
+def gpu_bench(quick, monkeypatch):
+    """A bench on a simulated GPU whose products take 20 microseconds, and launching them so long."""
+
+    def make(launch_s):
+        gpu = SimulatedGpu(product_s=20e-6)
+        gpu.launch_s = launch_s
+        monkeypatch.setattr("torch.cuda.Event", gpu.event)
+        monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+        monkeypatch.setattr(timer, "captured", lambda run, products: Replayed(gpu, products))
+        problem = Problem(PATTERNS[0], 64, torch.float32, "batch_first", "cuda")
+        study = EnergyStudy(quick, EnergyProtocol())
+        study.meter = EnergyMeter(gpu.counter, EnergyProtocol(), "cuda", gpu.clock, gpu.sleep)
+        return EnergyBench(problem, quick, Reference(problem), study), gpu
+
+    return make
+
+
+def test_products_that_are_quicker_than_their_launches_are_replayed_without_gaps(gpu_bench):
+    bench, gpu = gpu_bench(launch_s=100e-6)
+    sampled = bench._sampled(gpu.run, gpu.product_s)
+    assert sampled["median_s"] == pytest.approx(gpu.product_s, rel=0.02)
+    assert sampled["energy"]["energy_j"] == pytest.approx(640 * gpu.product_s, rel=0.02)
+    assert sampled["note"].endswith("of a product's time; replayed from a CUDA graph")
+    assert sampled["protocol_met"]
+
+
+def test_those_that_cannot_be_replayed_say_that_the_gpu_waits(gpu_bench, monkeypatch):
+    bench, gpu = gpu_bench(launch_s=100e-6)
+
+    def refuse(run, products):
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    monkeypatch.setattr(timer, "captured", refuse)
+    sampled = bench._sampled(gpu.run, gpu.product_s)
+    assert sampled["median_s"] == pytest.approx(100e-6, rel=0.02)
+    assert "the GPU may wait in between; no CUDA graph: operation not permitted" in sampled["note"]
+
+
+def test_products_that_are_slower_than_their_launches_run_as_they_are(gpu_bench):
+    bench, gpu = gpu_bench(launch_s=5e-6)
+    assert bench._sampled(gpu.run, gpu.product_s)["note"] == ""
+    assert gpu.idle_s < 1e-9 + 20 * gpu.product_s
+
+
+def test_the_launches_of_slow_products_are_not_looked_at(gpu_bench, monkeypatch):
+    bench, gpu = gpu_bench(launch_s=5e-6)
+    gpu.product_s = 0.02
+    monkeypatch.setattr(EnergyMeter, "launch_share", lambda self, run: pytest.fail("twenty products for nothing"))
+    assert bench._sampled(gpu.run, gpu.product_s)["note"] == ""
+
+
+def test_the_rest_of_energy_ceilings_is_the_median_of_those_after_each_load(monkeypatch):
+    """That before the first load may be of a device that nobody has used for a while."""
+
+    def reading(before, after):
+        return EnergyReading("x", 0.1, (10.0, 10.0), (0.02, 0.02), (20.0, 20.0), before, after, 0.01)
+
+    monkeypatch.setattr(energy_ceilings, "_copy", lambda *arguments: (reading(40.0, 80.0), 1000))
+    others = iter([reading(80.0, 81.0), reading(81.0, 90.0)])
+    monkeypatch.setattr(energy_ceilings, "_product", lambda *arguments: (next(others), 1000))
+    assert energy_ceilings._costs(None, "cpu", ["float32", "float16"])["idle_w"] == 81.0
+
+
+def tasks_of(*names, patterns=PATTERNS):
+    tasks = list_tasks(patterns, "cpu", 64, ["float32"], ["batch_first"], names)
+    return [task for task in tasks if task.part == "whole"]
+
+
+def test_what_a_measurement_does_not_take_the_others_have():
+    tasks = tasks_of("bmm", "einsum", "dense", "sparse")
+    shares = Shares(40.0, tasks)
+    given = []
+    for task, spent in zip(tasks, (4.0, 20.0, 4.0, 0.0), strict=True):
+        given.append(shares.seconds(task.problem, task.implementation, 4.0))
+        shares.spend(task.problem, spent)
+    assert given == [28.0, 28.0, 12.0, 12.0]  # all but the 4 s that each of those after it is likely to need
+    assert Shares(40.0, tasks).seconds(tasks[0].problem, tasks[0].implementation, 100.0) == 10.0
+
+
+def test_what_an_earlier_process_measured_has_used_its_share():
+    tasks = tasks_of("bmm", "einsum", "dense", "sparse")
+    shares = Shares(40.0, tasks)
+    assert shares.seconds(tasks[2].problem, tasks[2].implementation, 100.0) == 10.0
+    shares.spend(tasks[2].problem, 2.0)
+    assert shares.seconds(tasks[3].problem, tasks[3].implementation, 100.0) == 18.0
+
+
+def test_a_slow_product_meets_the_protocol_where_quick_ones_leave_it_time(monkeypatch):
+    """As much for each as with 18 measurements in 120 s; one takes 16 × 10 × 0.045 s = 7.2 s under load."""
+    gpu = SimulatedGpu(product_s=0.045, late_s=0.002)
+    monkeypatch.setattr("torch.cuda.Event", gpu.event)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    tasks = tasks_of("einsum", "bmm", "dense", "sparse")
+    meter = EnergyMeter(gpu.counter, EnergyProtocol(), "cuda", gpu.clock, gpu.sleep)
+    shares = Shares(6.67 * len(tasks), tasks)
+    seconds = shares.seconds(tasks[0].problem, tasks[0].implementation, meter.usual_s)
+    assert protocol_met(meter.measure(gpu.run, 0.045, seconds), EnergyProtocol())
+    assert not protocol_met(meter.measure(gpu.run, 0.045, 6.67), EnergyProtocol())
 
 
 def test_a_wrong_product_has_no_energy(run, counter, plant):
@@ -157,7 +290,7 @@ def test_a_wrong_product_has_no_energy(run, counter, plant):
 
 @pytest.fixture
 def content():
-    return record_content(measurements=[measurement(energy=energy()).to_dict()])
+    return record_content(measurements=[measurement(energy=sample_energy()).to_dict()])
 
 
 def test_the_record_that_the_next_tests_spoil_is_fine(content, tmp_path):
@@ -194,15 +327,15 @@ def test_a_measurement_that_failed_has_no_energy(content, tmp_path):
 def test_energy_ceilings_are_what_a_byte_and_an_operation_cost_above_rest(counter, tmp_path, monkeypatch):
     meter = Wattmeter()
 
-    def sampled(self, run, estimate_s, seconds):
+    def sampled(self, *arguments):
         meter.busy = True
         try:
-            return load(self, run, estimate_s, seconds)
+            return load(self, *arguments)
         finally:
             meter.busy = False
 
-    load = energy_study.EnergyMeter._under_load
-    monkeypatch.setattr(energy_study.EnergyMeter, "_under_load", sampled)
+    load = energy.EnergyMeter._under_load
+    monkeypatch.setattr(energy.EnergyMeter, "_under_load", sampled)
     small = torch.ones(2**20, dtype=torch.uint8)
     monkeypatch.setattr(energy_ceilings, "copy_operands", lambda device_type: (small, torch.empty_like(small)))
     monkeypatch.setitem(energy_ceilings.product_operands.__globals__["_LARGEST_SIZE"], "cpu", 256)
@@ -213,6 +346,41 @@ def test_energy_ceilings_are_what_a_byte_and_an_operation_cost_above_rest(counte
     assert ceilings.idle_w == pytest.approx(IDLE_W, rel=0.3)
     assert ceilings.joules_per_byte > 0
     assert set(ceilings.joules_per_operation) == {"float32"}
+
+
+@pytest.mark.parametrize("broken", ["still", "no load"])
+def test_a_counter_that_cannot_be_believed_makes_no_energy_ceilings(counter, tmp_path, monkeypatch, broken):
+    """Nothing is written: a file would be kept for ever."""
+    monkeypatch.setattr("ksmm.measure.energy._STILL_S", 0.05)
+    small = torch.ones(2**20, dtype=torch.uint8)
+    monkeypatch.setattr(energy_ceilings, "copy_operands", lambda device_type: (small, torch.empty_like(small)))
+    monkeypatch.setattr(EnergyReading, "above_idle_j", -1.0)
+    counter(Counter("still", lambda: 5.0) if broken == "still" else Counter("wattmeter", Wattmeter().read))
+    message = "did not advance within" if broken == "still" else "no more than rest does"
+    script = Path(energy_ceilings.__file__).parents[2] / "workflow" / "scripts" / "measure_energy_ceilings.py"
+    record = tmp_path / "ceilings.json"
+    options = ["--device-type", "cpu", "--dtypes", "float32", "--record", str(record)]
+    quick = ["--energy-protocol", json.dumps(QUICK_ENERGY.to_dict() | {"max_quantisation": 1.0})]
+    monkeypatch.setattr("sys.argv", [str(script), *options, *quick])
+    with pytest.raises(SystemExit, match=message):
+        runpy.run_path(str(script), run_name="__main__")
+    assert not record.exists()
+
+
+def test_rest_is_that_of_a_device_in_use(counter, monkeypatch):
+    """A device draws less than usual at rest until it was used for the first time."""
+    device = SimulatedDevice(idle_w=60.0)
+
+    def use(device_type, seconds):
+        assert seconds == 0.01
+        device.idle_w = 80.0
+
+    monkeypatch.setattr(energy, "warm_up", use)
+    monkeypatch.setattr(energy.time, "sleep", device.sleep)
+    monkeypatch.setattr(energy.EnergyMeter.__init__, "__defaults__", (device.clock, device.sleep))
+    counter(device.counter)
+    reading = energy.open_meter("cpu", EnergyProtocol()).measure(device.run, device.product_s, 10.0)
+    assert reading.idle_before_w == pytest.approx(80, rel=0.02)
 
 
 def test_without_a_counter_the_energy_ceilings_say_why(counter, tmp_path):

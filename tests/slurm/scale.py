@@ -19,6 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from ksmm.measure.provenance import device_slug
 from tests.slurm.cluster import Cluster
 from tests.slurm.submission import Submission
 
@@ -55,7 +56,7 @@ def submit(cluster: Cluster, arguments: argparse.Namespace) -> Submission:
     }
     site = {"timing_jobs_per_slurm_job": arguments.per_slurm_job}
     submission = Submission(cluster, arguments.folder, config=config, site=site)
-    build = submission.folder / "results" / "cpu-x86_64" / "build.json"
+    build = submission.folder / "results" / device_slug("cpu") / "build.json"
     build.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run([sys.executable, "-m", "ksmm", "build", "--record", build], check=True)
     target = str((build.parent / "time.csv").relative_to(submission.folder))
@@ -76,15 +77,18 @@ def summary(submission: Submission, patterns: int) -> str:
     working_s = sum(seconds_in_members(Path(job["StdOut"])) for job in jobs)
     submitted = [moment(job["SubmitTime"]) for job in jobs]
     ended = [moment(job["EndTime"]) for job in jobs]
+    span_s, gpus = (max(ended) - min(submitted)).total_seconds(), submission.cluster.gpus
     rows = {
         "patterns measured": len(list(submission.results.glob("time/records/*.json"))),
         "Slurm jobs that measured": len(jobs),
         "of these completed": sum(job["JobState"] == "COMPLETED" for job in jobs),
         "submitted within, s": (max(submitted) - min(submitted)).total_seconds(),
-        "from the first submission to the last end, s": (max(ended) - min(submitted)).total_seconds(),
+        "from the first submission to the last end, s": span_s,
         "GPUs held, s": held_s,
         "of that in timing jobs (Python, PyTorch, measuring), s": working_s,
-        "overhead per pattern (Slurm, Snakemake), s": round((held_s - working_s) / patterns, 2),
+        "overhead per pattern while a GPU is held (Slurm, Snakemake), s": round((held_s - working_s) / patterns, 2),
+        # a GPU also waits between two Slurm jobs
+        "overhead per pattern, gaps between Slurm jobs included, s": round((gpus * span_s - working_s) / patterns, 2),
     }
     lines = ["| | |", "|---|---|", *(f"| {name} | {value:g} |" for name, value in rows.items())]
     return "\n".join(lines) + "\n"

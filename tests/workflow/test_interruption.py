@@ -141,3 +141,19 @@ def test_everything_is_measured_once_whatever_is_killed(start, tmp_path):
     assert len(outcomes) == len(measured(tmp_path))
     assert set(outcomes) == {"measured before"}
     assert {name: measured(tmp_path)[name] for name in kept} == kept
+
+
+def test_a_run_that_timeout_ends_takes_no_measurement_for_a_crash(start, tmp_path):
+    """timeout sends SIGTERM to Snakemake and to its jobs; Snakemake then begins no other."""
+    first = start()
+    first.measures()
+    os.killpg(first.process.pid, signal.SIGTERM)
+    assert first.process.wait(30) != 0
+    kept = measured(tmp_path)
+    journal = tmp_path / RESULTS / "time" / "journal"
+    assert [path.name for path in journal.iterdir() if path.suffix != ".json"] == []
+    assert not (tmp_path / RECORD).exists()
+
+    second = start()
+    second.measures()
+    assert kept.items() <= measured(tmp_path).items()

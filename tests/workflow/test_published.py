@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ksmm.energy_table import read_energy_table
+from ksmm.energy_table import aggregate_energy, read_energy_table, write_energy_table
 from ksmm.upstream import import_upstream
 from tests.workflow.conftest import ROOT, run_snakemake
 
@@ -38,7 +38,6 @@ def measurements(finished_run, tmp_path) -> Path:
 
 def test_published_records_are_drawn_and_left_alone(finished_run, measurements, tmp_path):
     results, _ = finished_run
-    before = contents(measurements)
     folder = tmp_path / "working directory"
     folder.mkdir()
     # through a link, the repository too has a space in its path
@@ -56,8 +55,13 @@ def test_published_records_are_drawn_and_left_alone(finished_run, measurements, 
         "notebooks": [],
         "energy": {"imported": "of others"},
     }
+    # what was imported when they were published is in their table; here nobody imported anything
     (tmp_path / "theirs.csv").write_text(THEIRS)
-    import_upstream(tmp_path / "theirs.csv", folder / "of others")
+    import_upstream(tmp_path / "theirs.csv", tmp_path / "imported")
+    records = list((tmp_path / "imported").glob("*/energy/records/*.json"))
+    table = aggregate_energy(records, None, None, tmp_path / "rejected")
+    write_energy_table(table, measurements / results.name / "energy.csv")
+    before = contents(measurements)
     done = run_snakemake(folder, config=config, snakefile=tmp_path / "a copy" / "Snakefile")
     assert done.returncode == 0, done.stdout
     drawn = folder / "results" / results.name

@@ -151,12 +151,12 @@ def test_where_there_is_no_energy_counter_one_job_writes_it_all_down(monkeypatch
     assert run_settings.run_settings(changed(config, "energy.measure", False)).energy_jobs == {}
 
 
-def test_the_default_gpu_sample_is_150_patterns_of_the_energy_list():
+def test_the_default_gpu_sample_is_160_patterns_of_the_energy_list():
     section = preset("default")["energy"]["cuda"]["patterns"]
     chosen = run_choices.chosen_patterns(section, "energy.cuda.patterns")
-    assert len(chosen) == 150
+    assert len(chosen) == 160
     assert set(chosen) <= set(ksmm.energy_patterns())
-    assert sum(pattern.a == 1 for pattern in chosen) == 75
+    assert sum(pattern.a == 1 for pattern in chosen) == len(chosen) / 2
 
 
 def test_imported_records_of_other_devices_are_found(tmp_path):

@@ -82,6 +82,7 @@ rule aggregate_energy:
         imported=run.imported,
         ceilings=run.ceilings("ceilings.json"),
         energy_ceilings=run.ceilings("energy/ceilings.json") if run.energy_records else [],
+        published=run.published_energies,
         script=ROOT / "workflow/scripts/aggregate_energy.py",
     output:
         table=report(
@@ -113,7 +114,8 @@ rule aggregate_energy:
         journal=RESULTS / "energy/journal",
         device=["--device", run.device] if run.measures else [],
         options=lambda wildcards, input: [f"--ceilings={path}" for path in input.ceilings]
-        + [f"--energy-ceilings={path}" for path in input.energy_ceilings],
+        + [f"--energy-ceilings={path}" for path in input.energy_ceilings]
+        + [f"--published-table={path}" for path in input.published],
     message:
         f"Aggregating {len(run.energy_records)} energy records to {{output.table}}"
     shell:

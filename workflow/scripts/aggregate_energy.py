@@ -21,6 +21,7 @@ def main() -> None:
     options.add_argument("--imported", type=Path, nargs="*", default=[], help="records of others, of any device")
     options.add_argument("--ceilings", type=Path, help="what measure_ceilings.py wrote")
     options.add_argument("--energy-ceilings", type=Path, help="what measure_energy_ceilings.py wrote")
+    options.add_argument("--published-table", type=Path, help="a table of which the imported rows are taken over")
     arguments = options.parse_args()
     aggregation = Aggregation(arguments, identities_in)
     table = aggregate_energy(
@@ -31,6 +32,7 @@ def main() -> None:
         arguments.device,
         aggregation.used,
         arguments.imported,
+        arguments.published_table,
     )
     write_energy_table(table, arguments.table)
     aggregation.finish(table, WRONG, "pattern")

@@ -11,6 +11,7 @@ from pathlib import Path
 from time_patterns import stopped_in_one_line
 
 from ksmm.measure.energy_ceilings import measure_energy_ceilings
+from ksmm.measure.energy_counter import CounterError
 from ksmm.measure.energy_protocol import EnergyProtocol
 from ksmm.measure.provenance import check_device
 
@@ -28,9 +29,12 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     protocol = EnergyProtocol.from_mapping(arguments.energy_protocol)
     wait_s = arguments.busy_gpu_max_wait_s
-    with stopped_in_one_line(arguments.record.stem):
-        check_device(arguments.device_type, arguments.device)
-        measure_energy_ceilings(arguments.device_type, arguments.dtypes, protocol, arguments.record, wait_s)
+    try:
+        with stopped_in_one_line(arguments.record.stem):
+            check_device(arguments.device_type, arguments.device)
+            measure_energy_ceilings(arguments.device_type, arguments.dtypes, protocol, arguments.record, wait_s)
+    except CounterError as error:
+        raise SystemExit(f"error: {error}; no energy ceilings were written, run this again") from None
 
 
 if __name__ == "__main__":
