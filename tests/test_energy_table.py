@@ -123,10 +123,10 @@ def test_imported_rows_of_a_published_table_are_drawn_again(records, ceilings, t
     others = frame[frame.status == "ok"].assign(device="tesla-v100", source="imported")
     published = pandas.concat([frame.assign(energy_j=None, status="skipped"), others], ignore_index=True)
     write_energy_table(published, tmp_path / "energy.csv")
-    both = aggregate_energy(records, *ceilings, tmp_path / "rejected", tmp_path / "energy.csv")
+    both = aggregate_energy(records, *ceilings, tmp_path / "rejected", published_table=tmp_path / "energy.csv")
     assert list(both.device) == ["cpu-x86_64"] * 3 + ["tesla-v100"] * 2
     pandas.testing.assert_frame_equal(both[:3], frame, check_dtype=False)  # measured rows come from the records
-    alone = aggregate_energy([], *ceilings, tmp_path / "rejected", tmp_path / "energy.csv")
+    alone = aggregate_energy([], *ceilings, tmp_path / "rejected", published_table=tmp_path / "energy.csv")
     assert list(alone.source) == ["imported"] * 2
     write_energy_table(both, tmp_path / "again.csv")
     assert set(read_energy_table(tmp_path / "again.csv").source) == {"measured", "imported"}

@@ -362,6 +362,7 @@ def test_a_counter_that_cannot_be_believed_makes_no_energy_ceilings(counter, tmp
     options = ["--device-type", "cpu", "--dtypes", "float32", "--record", str(record)]
     quick = ["--energy-protocol", json.dumps(QUICK_ENERGY.to_dict() | {"max_quantisation": 1.0})]
     monkeypatch.setattr("sys.argv", [str(script), *options, *quick])
+    monkeypatch.syspath_prepend(script.parent)  # as Python itself has it for a script
     with pytest.raises(SystemExit, match=message):
         runpy.run_path(str(script), run_name="__main__")
     assert not record.exists()

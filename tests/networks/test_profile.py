@@ -14,4 +14,4 @@ def test_an_error_in_one_network_is_a_row_with_its_reason(monkeypatch, message, 
     monkeypatch.setattr(module, "_kernels", fails)
     (row,) = module.profile(ENTRIES["feed_forward"], QUICK, "cpu")
     assert row["status"] == status
-    assert row["reason"] == (message or "RuntimeError")
+    assert row["reason"] == f"RuntimeError: {message or 'RuntimeError'}"
