@@ -98,8 +98,18 @@ def test_only_the_gpus_that_are_visible_are_used(pretended_gpus, tmp_path, monke
     assert set(used(tmp_path)) == set(allowed)
 
 
-def test_under_slurm_nothing_is_locked(pretended_gpus, tmp_path, monkeypatch):
+def test_jobs_share_the_gpus_of_one_slurm_job(pretended_gpus, tmp_path, monkeypatch):
     monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("SLURM_JOB_GPUS", "0,1,2")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2")
+    children = [start_worker(tmp_path, 1, 0.05) for _ in range(6)]
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 6
+    assert len(used(tmp_path)) == 6
+
+
+def test_a_slurm_job_of_one_gpu_locks_nothing(pretended_gpus, tmp_path, monkeypatch):
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("SLURM_JOB_GPUS", "0")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     with lock.device_lock("cuda") as first, lock.device_lock("cuda") as second:
         assert first == second == lock.GIVEN_BY_SLURM
