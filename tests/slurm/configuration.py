@@ -40,7 +40,7 @@ SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=2,sched_min
 SlurmdParameters=config_overrides
 MpiDefault=none
 ReturnToService=2
-MinJobAge=600
+MinJobAge=7200
 KillWait=2
 OverTimeLimit=0
 GresTypes=gpu
