@@ -6,23 +6,19 @@ import functools
 import logging
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ksmm.measure import nvidia, provenance
 from ksmm.measure.attempt import Attempts
 from ksmm.measure.check import Reference, tolerance
-from ksmm.measure.files import prepare_folder, remove_unfinished
+from ksmm.measure.files import prepare_folder
 from ksmm.measure.identity import identity_of
-from ksmm.measure.idle import wait_until_idle
 from ksmm.measure.journal import Journal
-from ksmm.measure.lock import device_lock, environment_at_start
+from ksmm.measure.lock import environment_at_start
 from ksmm.measure.measurement import Measurement, utc_now
-from ksmm.measure.process import ended_politely
 from ksmm.measure.protocol import Protocol
-from ksmm.measure.records import write_record
+from ksmm.measure.recording import finish, recording
 from ksmm.measure.study import Study
 from ksmm.measure.tasks import Task, list_tasks
 from ksmm.patterns import Pattern
@@ -85,39 +81,14 @@ def run_job(
     tasks = [task for task in tasks if task.part in study.parts]
     for folder in (record.parent, journal):
         prepare_folder(folder)
-    kept = Journal(journal)
-    with ended_politely(), device_lock(device_type) as device:
-        start = time.monotonic()
-        content = opening(record.stem, device_type, study.protocol_values())
+    kept, values = Journal(journal), study.protocol_values()
+    with recording(record.stem, device_type, values, busy_gpu_max_wait_s) as content:
         kernel_hash = content["provenance"]["kernel_hash"]
-        identities = [identity_of(task, study.protocol_values(), kernel_hash, content["device"]) for task in tasks]
-        content["provenance"]["device_busy"] = wait_until_idle(device, busy_gpu_max_wait_s)
+        identities = [identity_of(task, values, kernel_hash, content["device"]) for task in tasks]
         study.prepare(device_type, tasks)
         attempts = Attempts(kept, deadline_seconds(study.protocol) + study.extra_seconds, restart)
         measurements = list(_measure_all(tasks, identities, study, attempts))
-        content["provenance"]["device_after"] = device_state(device_type)
-        content["provenance"]["duration_s"] = round(time.monotonic() - start, 3)
-    content["measurements"] = [measurement.to_dict() for measurement in measurements]
-    remove_unfinished(record)
-    write_record(record, content)
-    if not keep_journal:
-        kept.remove(identities)
-
-
-def opening(job: str, device_type: str, protocol: dict[str, Any]) -> dict[str, Any]:
-    """What a record holds before the first measurement."""
-    return {
-        "job": job,
-        "device": provenance.device_facts(device_type),
-        "protocol": protocol,
-        "provenance": {
-            "started_at": utc_now(),
-            "software": provenance.software_facts(),
-            "host": provenance.host_facts(),
-            "kernel_hash": provenance.kernel_hash(),
-            "device_before": device_state(device_type),
-        },
-    }
+    finish(content, measurements, record, kept, identities, keep_journal)
 
 
 def _measure_all(
@@ -167,11 +138,6 @@ def _unmeasured(task: Task, status: str, reason: str) -> Measurement:
         tolerance=tolerance(problem.dtype, problem.pattern.c),
         started_at=utc_now(),
     )
-
-
-def device_state(device_type: str) -> dict[str, float]:
-    """Clocks, power and temperature of the GPU that is measured on; nothing for a CPU."""
-    return nvidia.device_state() if device_type == "cuda" else {}
 
 
 def summary(measurement: Measurement) -> str:

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ksmm.measure import provenance
-from ksmm.measure.job import opening
-from ksmm.measure.lock import device_lock
 from ksmm.measure.protocol import Protocol
+from ksmm.measure.recording import recording
 from ksmm.networks.chains import CHAINS
 from ksmm.networks.entry import FULLY_CONNECTED, Entry
 from ksmm.networks.measure import measure
@@ -59,8 +58,7 @@ def measure_vit(
         raise ValueError(f"unknown architecture {architecture!r}; choose one of {', '.join(VITS)}")
     rule, name = rule_of(chains), chains if isinstance(chains, str) else "own"
     tokens = VITS[architecture].tokens
-    with device_lock(device_type):
-        content = opening("by_hand", device_type, protocol.to_dict())
+    with recording("by_hand", device_type, protocol.to_dict()) as content:
         content["provenance"]["software"]["versions"] |= provenance.versions("transformers")
         content["measurements"] = [
             measure(

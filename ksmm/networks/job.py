@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ksmm.measure import provenance
 from ksmm.measure.attempt import Attempts
-from ksmm.measure.files import prepare_folder, remove_unfinished
-from ksmm.measure.idle import wait_until_idle
-from ksmm.measure.job import deadline_seconds, device_state, opening
+from ksmm.measure.files import prepare_folder
+from ksmm.measure.job import deadline_seconds
 from ksmm.measure.journal import Journal
-from ksmm.measure.lock import device_lock
 from ksmm.measure.measurement import utc_now
-from ksmm.measure.process import ended_politely
 from ksmm.measure.protocol import Protocol
-from ksmm.measure.records import write_record
+from ksmm.measure.recording import finish, recording
 from ksmm.networks.entry import Entry
 from ksmm.networks.measure import measure
 from ksmm.networks.measurement import NetworkMeasurement
@@ -67,24 +63,15 @@ def run_job(
     for folder in (record.parent, journal):
         prepare_folder(folder)
     kept = Journal(journal, NetworkMeasurement)
-    with ended_politely(), device_lock(device_type) as device:
-        start = time.monotonic()
-        content = opening(record.stem, device_type, protocol.to_dict())
+    with recording(record.stem, device_type, protocol.to_dict(), busy_gpu_max_wait_s) as content:
         content["provenance"]["software"]["versions"] |= provenance.versions("transformers", "timm")
         identities = [_identity(entry, content) for entry in entries]
-        content["provenance"]["device_busy"] = wait_until_idle(device, busy_gpu_max_wait_s)
         attempts = Attempts(kept, deadline_seconds(protocol) + _COMPILING_S, restart)
         measurements = [
             _found_or_measured(entry, identity, protocol, device_type, attempts, f"[{number}/{len(entries)}]")
             for number, (entry, identity) in enumerate(zip(entries, identities, strict=True), start=1)
         ]
-        content["provenance"]["device_after"] = device_state(device_type)
-        content["provenance"]["duration_s"] = round(time.monotonic() - start, 3)
-    content["measurements"] = [measurement.to_dict() for measurement in measurements]
-    remove_unfinished(record)
-    write_record(record, content)
-    if not keep_journal:
-        kept.remove(identities)
+    finish(content, measurements, record, kept, identities, keep_journal)
 
 
 def identities_in(record: dict[str, Any]) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from ksmm.implementations import implementations
-from ksmm.measure import bench, job
+from ksmm.measure import bench, job, recording
 from ksmm.measure.files import UnwritableFolderError
 from ksmm.measure.job import run_job
 from ksmm.measure.journal import Journal
@@ -90,7 +90,7 @@ def test_the_record_says_with_what_it_was_measured(run, quick):
 def test_the_record_says_that_somebody_else_computed_on_the_device(run, monkeypatch):
     busy = {"waited_s": 600.0, "utilisation_percent": 80.0, "other_processes": 1.0}
     asked = []
-    monkeypatch.setattr(job, "wait_until_idle", lambda device, most: asked.append((device, most)) or busy)
+    monkeypatch.setattr(recording, "wait_until_idle", lambda device, most: asked.append((device, most)) or busy)
     run(["bmm"], busy_gpu_max_wait_s=600.0)
     assert asked == [("cpu", 600.0)]
     assert read_record(run.record)["provenance"]["device_busy"] == busy
@@ -176,7 +176,7 @@ SCRIPT = textwrap.dedent(
     from pathlib import Path
     from ksmm.implementations.base import REGISTRY
     from ksmm.implementations import implementations
-    from ksmm.measure import job
+    from ksmm.measure import job, provenance
     from ksmm.measure.protocol import Protocol
     from ksmm.patterns import Pattern
 
@@ -193,7 +193,7 @@ SCRIPT = textwrap.dedent(
 
     REGISTRY["a_fatal"] = Fatal()
     job.deadline_seconds = lambda protocol: 3.0
-    job.provenance.kernel_hash = lambda: "the same in every try"  # even while somebody edits the sources
+    provenance.kernel_hash = lambda: "the same in every try"  # even while somebody edits the sources
     folder = Path(sys.argv[1])
     job.run_job(
         [Pattern(1, 2, 2, 1)], device_type="cpu", batch_size=4, dtypes=["float32"], layouts=["batch_first"],
