@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from ksmm.implementations.base import REGISTRY, Implementation, Packed
+from ksmm.measure import energy
 from ksmm.measure.protocol import Protocol
 from ksmm.problem import Problem
 from ksmm.reference import pattern_of, reference_matmul
@@ -62,3 +63,19 @@ def plant() -> Iterator[Callable[..., Planted]]:
     yield register
     for name in names:
         del REGISTRY[name]
+
+
+@pytest.fixture
+def counter(monkeypatch):
+    """Both studies read this instead of the machine's own, without warming anything up for long."""
+    monkeypatch.setattr(energy, "_WARM_UP_S", 0.01)
+
+    def use(counter):
+        def opened(device_type):
+            if isinstance(counter, Exception):
+                raise counter
+            return counter
+
+        monkeypatch.setattr(energy, "open_counter", opened)
+
+    return use

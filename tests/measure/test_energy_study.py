@@ -1,21 +1,17 @@
 """Jobs of the energy study: on a simulated counter, and without any."""
 
 import dataclasses
-import json
-import runpy
 import time
-from pathlib import Path
 
 import pytest
 import torch
 
-from ksmm.measure import energy, energy_ceilings, timer
+from ksmm.measure import timer
 from ksmm.measure.check import Reference
 from ksmm.measure.energy import EnergyMeter
-from ksmm.measure.energy_ceilings import measure_energy_ceilings, read_energy_ceilings
 from ksmm.measure.energy_counter import Counter, CounterError, NoCounterError
 from ksmm.measure.energy_protocol import EnergyProtocol
-from ksmm.measure.energy_reading import EnergyReading, protocol_met
+from ksmm.measure.energy_reading import protocol_met
 from ksmm.measure.energy_shares import Shares
 from ksmm.measure.energy_study import EnergyBench, EnergyStudy
 from ksmm.measure.job import run_job
@@ -26,44 +22,9 @@ from ksmm.problem import Problem
 from tests.measure.sample_records import energy as sample_energy
 from tests.measure.sample_records import measurement, record_content
 from tests.measure.simulated_device import SimulatedDevice, SimulatedGpu
+from tests.measure.simulated_meter import LOAD_W, QUICK_ENERGY, Wattmeter
 
 PATTERNS = [Pattern(1, 16, 16, 2)]
-IDLE_W, LOAD_W = 20.0, 120.0
-QUICK_ENERGY = EnergyProtocol(
-    samples=3, min_runs=4, max_quantisation=0.5, settle_seconds=0.005, idle_seconds=0.02, seconds_per_pattern=2.0
-)
-
-
-class Wattmeter:
-    """A counter that advances every 2 ms by what a real clock says, at IDLE_W, or at LOAD_W while `busy`."""
-
-    def __init__(self):
-        self.joules, self.before, self.busy = 100.0, time.perf_counter(), False
-        self.shown, self.next = self.joules, self.before
-
-    def read(self):
-        now = time.perf_counter()
-        self.joules += (now - self.before) * (LOAD_W if self.busy else IDLE_W)
-        self.before = now
-        if now >= self.next:
-            self.shown, self.next = self.joules, now + 2e-3
-        return self.shown
-
-
-@pytest.fixture
-def counter(monkeypatch):
-    """Both studies read this instead of the machine's own, without warming anything up for long."""
-    monkeypatch.setattr(energy, "_WARM_UP_S", 0.01)
-
-    def use(counter):
-        def opened(device_type):
-            if isinstance(counter, Exception):
-                raise counter
-            return counter
-
-        monkeypatch.setattr(energy, "open_counter", opened)
-
-    return use
 
 
 @pytest.fixture
@@ -233,18 +194,6 @@ def test_the_launches_of_slow_products_are_not_looked_at(gpu_bench, monkeypatch)
     assert bench._sampled(gpu.run, gpu.product_s)["note"] == ""
 
 
-def test_the_rest_of_energy_ceilings_is_the_median_of_those_after_each_load(monkeypatch):
-    """That before the first load may be of a device that nobody has used for a while."""
-
-    def reading(before, after):
-        return EnergyReading("x", 0.1, (10.0, 10.0), (0.02, 0.02), (20.0, 20.0), before, after, 0.01)
-
-    monkeypatch.setattr(energy_ceilings, "_copy", lambda *arguments: (reading(40.0, 80.0), 1000))
-    others = iter([reading(80.0, 81.0), reading(81.0, 90.0)])
-    monkeypatch.setattr(energy_ceilings, "_product", lambda *arguments: (next(others), 1000))
-    assert energy_ceilings._costs(None, "cpu", ["float32", "float16"])["idle_w"] == 81.0
-
-
 def tasks_of(*names, patterns=PATTERNS):
     tasks = list_tasks(patterns, "cpu", 64, ["float32"], ["batch_first"], names)
     return [task for task in tasks if task.part == "whole"]
@@ -322,88 +271,3 @@ def test_a_measurement_that_failed_has_no_energy(content, tmp_path):
     write_record(tmp_path / "1x192x48x2.json", content)
     with pytest.raises(RecordError, match="energy"):
         read_record(tmp_path / "1x192x48x2.json")
-
-
-def test_energy_ceilings_are_what_a_byte_and_an_operation_cost_above_rest(counter, tmp_path, monkeypatch):
-    meter = Wattmeter()
-
-    def sampled(self, *arguments):
-        meter.busy = True
-        try:
-            return load(self, *arguments)
-        finally:
-            meter.busy = False
-
-    load = energy.EnergyMeter._under_load
-    monkeypatch.setattr(energy.EnergyMeter, "_under_load", sampled)
-    small = torch.ones(2**20, dtype=torch.uint8)
-    monkeypatch.setattr(energy_ceilings, "copy_operands", lambda device_type: (small, torch.empty_like(small)))
-    monkeypatch.setitem(energy_ceilings.product_operands.__globals__["_LARGEST_SIZE"], "cpu", 256)
-    counter(Counter("wattmeter", meter.read))
-    path = tmp_path / "energy" / "ceilings.json"
-    measure_energy_ceilings("cpu", ["float32"], dataclasses.replace(QUICK_ENERGY, max_quantisation=1.0), path)
-    ceilings = read_energy_ceilings(path)
-    assert ceilings.idle_w == pytest.approx(IDLE_W, rel=0.3)
-    assert ceilings.joules_per_byte > 0
-    assert set(ceilings.joules_per_operation) == {"float32"}
-
-
-@pytest.mark.parametrize("broken", ["still", "no load"])
-def test_a_counter_that_cannot_be_believed_makes_no_energy_ceilings(counter, tmp_path, monkeypatch, broken):
-    """Nothing is written: a file would be kept for ever."""
-    monkeypatch.setattr("ksmm.measure.energy._STILL_S", 0.05)
-    small = torch.ones(2**20, dtype=torch.uint8)
-    monkeypatch.setattr(energy_ceilings, "copy_operands", lambda device_type: (small, torch.empty_like(small)))
-    monkeypatch.setattr(EnergyReading, "above_idle_j", -1.0)
-    counter(Counter("still", lambda: 5.0) if broken == "still" else Counter("wattmeter", Wattmeter().read))
-    message = "did not advance within" if broken == "still" else "no more than rest does"
-    script = Path(energy_ceilings.__file__).parents[2] / "workflow" / "scripts" / "measure_energy_ceilings.py"
-    record = tmp_path / "ceilings.json"
-    options = ["--device-type", "cpu", "--dtypes", "float32", "--record", str(record)]
-    quick = ["--energy-protocol", json.dumps(QUICK_ENERGY.to_dict() | {"max_quantisation": 1.0})]
-    monkeypatch.setattr("sys.argv", [str(script), *options, *quick])
-    monkeypatch.syspath_prepend(script.parent)  # as Python itself has it for a script
-    with pytest.raises(SystemExit, match=message):
-        runpy.run_path(str(script), run_name="__main__")
-    assert not record.exists()
-
-
-def test_rest_is_that_of_a_device_in_use(counter, monkeypatch):
-    """A device draws less than usual at rest until it was used for the first time."""
-    device = SimulatedDevice(idle_w=60.0)
-
-    def use(device_type, seconds):
-        assert seconds == 0.01
-        device.idle_w = 80.0
-
-    monkeypatch.setattr(energy, "warm_up", use)
-    monkeypatch.setattr(energy.time, "sleep", device.sleep)
-    monkeypatch.setattr(energy.EnergyMeter.__init__, "__defaults__", (device.clock, device.sleep))
-    counter(device.counter)
-    reading = energy.open_meter("cpu", EnergyProtocol()).measure(device.run, device.product_s, 10.0)
-    assert reading.idle_before_w == pytest.approx(80, rel=0.02)
-
-
-def test_without_a_counter_the_energy_ceilings_say_why(counter, tmp_path):
-    counter(NoCounterError("no energy counter: there is none"))
-    measure_energy_ceilings("cpu", ["float32"], QUICK_ENERGY, tmp_path / "ceilings.json")
-    assert read_energy_ceilings(tmp_path / "ceilings.json") is None
-    assert '"reason": "no energy counter: there is none"' in (tmp_path / "ceilings.json").read_text()
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('{"schema_version": 2}', "has schema_version 2, not 1"),
-        ('{"schema_version": 1}', "key device.slug is missing"),
-        ('{"schema_version": 1, "device": {"slug": "x"}}', "key joules_per_operation is not a table"),
-        (
-            '{"schema_version": 1, "device": {"slug": "x"}, "joules_per_operation": {}, "idle_w": 0}',
-            "key idle_w is not a positive number",
-        ),
-    ],
-)
-def test_another_file_than_energy_ceilings_is_refused(text, message, tmp_path):
-    (tmp_path / "x.json").write_text(text)
-    with pytest.raises(RecordError, match=message):
-        read_energy_ceilings(tmp_path / "x.json")
