@@ -15,7 +15,7 @@ from ksmm.gradients import fake_product
 from ksmm.implementations.base import Implementation, Packed, register
 from ksmm.problem import DTYPES, Problem, dtype_name
 from ksmm.reference import pattern_of
-from ksmm.tuning.numbers import remembered_numbers
+from ksmm.tuning.numbers import remembered_number, remembered_numbers
 
 
 @register
@@ -51,14 +51,12 @@ class Kernel(Implementation):
 
     def _multiply(self, packed: Packed, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         """In the configuration that was measured to be the fastest, -1 (the cost model's) where nobody measured."""
-        shape, device = tuple(packed.data.shape), x.device
         batch_size = x.shape[0] if packed.layout == "batch_first" else x.shape[1]
-        configuration = -1
-        # a compiler's symbolic sizes are no pattern that somebody measured
-        known = remembered_numbers if all(isinstance(size, int) for size in shape) else lambda *_: ()
-        for first, last, number in known(self.name, shape, x.dtype, packed.layout, device.type, device.index):
-            if first <= batch_size <= last:
-                configuration = number
+        problem = (self.name, packed.data.shape, x.dtype, packed.layout, x.device)
+        if torch.compiler.is_compiling():
+            configuration = _configuration_compiled(*problem, batch_size)
+        else:
+            configuration = remembered_number(*problem, batch_size)
         return torch.ops.ksmm.ks_matmul(x, packed.data, packed.layout, bias, self.precision, configuration)
 
     def matmul_in(self, configuration: int, packed: Packed, x: torch.Tensor) -> torch.Tensor:
@@ -74,6 +72,21 @@ class Kernel(Implementation):
             return {}
         entries = torch.ops.ksmm.configurations(x, packed.data, packed.layout, self.precision)
         return {name: int(number) for number, name in (entry.split(" ", 1) for entry in entries)}
+
+
+def _configuration_compiled(
+    kernel: str, shape: torch.Size, dtype: torch.dtype, layout: str, device: torch.device, batch_size: int
+) -> int:
+    """As remembered_number, in code that torch.compile reads: the batch size may be symbolic.
+
+    So may the sizes of the weight, and they are no pattern that somebody measured.
+    """
+    configuration = -1
+    if all(isinstance(size, int) for size in shape):
+        for first, last, number in remembered_numbers(kernel, tuple(shape), dtype, layout, device.type, device.index):
+            if first <= batch_size <= last:
+                configuration = number
+    return configuration
 
 
 @register

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -14,6 +15,9 @@ from ksmm.tuning.file import TuningError, read_tuning
 
 FILE_VARIABLE = "KSMM_TUNING_FILE"
 SHIPPED = Path(__file__).resolve().parents[1] / "tuned"
+
+ANSWERS: list[Callable[[], None]] = []
+"""What forgets the answers that others keep."""
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +61,8 @@ def known(
 def forget() -> None:
     """Has the files read again at the next look-up."""
     _knowledge.cache_clear()
+    for forget_answers in ANSWERS:
+        forget_answers()
 
 
 @functools.cache

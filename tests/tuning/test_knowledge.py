@@ -15,7 +15,7 @@ import ksmm
 from ksmm.functional import choices, choose
 from ksmm.implementations import get_implementation
 from ksmm.reference import to_dense
-from ksmm.tuning import Choice, entry, forget, knowledge, known, write_tuning
+from ksmm.tuning import Choice, entry, forget, knowledge, known, numbers, write_tuning
 from ksmm.tuning.entry import precision_of
 from ksmm.tuning.numbers import remembered_numbers
 from tests.tuning.conftest import ENTRY, tuning_file
@@ -176,6 +176,28 @@ def test_nothing_is_remembered_of_tf32() -> None:
         assert precision_of(torch.bfloat16, "cuda") == ""
     finally:
         torch.backends.cuda.matmul.allow_tf32 = False
+
+
+def test_an_answer_that_is_kept_is_not_for_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_up = []
+
+    def look_up(kernel, shape, dtype, layout, device_type, index):
+        looked_up.append(precision_of(dtype, device_type))
+        return () if looked_up[-1] is None else ((8, 15, 3),)
+
+    monkeypatch.setattr(numbers, "remembered_numbers", look_up)
+    arguments = ("kernel", torch.Size(PROBLEM[0]), torch.float32, "batch_first", torch.device("cuda", 0))
+    assert [numbers.remembered_number(*arguments, size) for size in (8, 8, 15, 16)] == [3, 3, 3, -1]
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        assert numbers.remembered_number(*arguments, 8) == -1
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = False
+    assert numbers.remembered_number(*arguments, 8) == 3
+    assert looked_up == ["compensated"] * 3 + [None]
+    forget()
+    numbers.remembered_number(*arguments, 8)
+    assert len(looked_up) == 5
 
 
 @pytest.mark.cuda
