@@ -81,12 +81,11 @@ __device__ inline void fence_for_engines() { asm volatile("fence.proxy.async.sha
 
 __device__ inline void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 
-// Waits until all but PENDING of this thread's groups of stores have read shared memory (it may be written again).
+// Waits until all but PENDING of this thread's groups of stores have read shared memory: it may be written again, or
+// given back at the kernel's end, which waits for the rest by itself.
 template <int PENDING>
 __device__ inline void wait_for_store_reads() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
 }
-// Waits until all of this thread's stores are complete.
-__device__ inline void wait_for_stores() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
 }  // namespace ksmm::hopper

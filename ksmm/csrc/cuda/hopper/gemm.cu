@@ -10,10 +10,11 @@
 namespace ksmm::hopper {
 namespace {
 
-constexpr GemmTile tiles[] = {{GemmHold::resident, 32},  {GemmHold::resident, 48},  {GemmHold::resident, 64},
-                              {GemmHold::resident, 96},  {GemmHold::resident, 128}, {GemmHold::resident, 192},
-                              {GemmHold::resident, 256}, {GemmHold::streamed, 64},  {GemmHold::streamed, 96},
-                              {GemmHold::streamed, 128}, {GemmHold::streamed, 192}, {GemmHold::streamed, 256}};
+constexpr GemmTile tiles[] = {{GemmHold::resident, 32},    {GemmHold::resident, 48},  {GemmHold::resident, 64},
+                              {GemmHold::resident, 96},    {GemmHold::resident, 128}, {GemmHold::resident, 192},
+                              {GemmHold::resident, 256},   {GemmHold::streamed, 64},  {GemmHold::streamed, 96},
+                              {GemmHold::streamed, 128},   {GemmHold::streamed, 192}, {GemmHold::streamed, 256},
+                              {GemmHold::alternating, 128}};
 
 double rounded_up(double size, double multiple) { return std::ceil(size / multiple) * multiple; }
 
@@ -29,6 +30,9 @@ bool fits(const GemmView& view, StreamedTile<COLUMNS, STAGES, BUFFERS> tile, con
   // Y is written 64 columns at a time, which must not reach into the next tile
   return (view.b <= COLUMNS || COLUMNS % 64 == 0) && decltype(tile)::shared_bytes <= machine.shared_limit;
 }
+bool fits(const GemmView&, AlternatingTile, const Machine& machine) {
+  return AlternatingTile::shared_bytes <= machine.shared_limit;
+}
 
 // How a tile cuts the problem.
 struct Cut {
@@ -42,6 +46,7 @@ template <int COLUMNS, int STAGES, int BUFFERS>
 Cut cut_of(StreamedTile<COLUMNS, STAGES, BUFFERS>, const Machine& machine) {
   return {256, machine.multiprocessors / 2.0};
 }
+Cut cut_of(AlternatingTile, const Machine& machine) { return {256, machine.multiprocessors / 2.0}; }
 
 }  // namespace
 
@@ -82,7 +87,9 @@ double gemm_seconds(const GemmView& view, GemmTile tile, const Machine& machine)
   const double reads = 2 * planes * view.c * (view.rows + static_cast<double>(view.b));
   const double writes = 2 * planes * view.rows * view.b;
   const double passes = columns / tile.columns;
-  const double slower = (!resident ? 1.05 : view.b <= 64 && view.c <= 128 ? 1.0 : 1.1) * (0.99 + 0.01 * passes);
+  const bool alternating = tile.hold == GemmHold::alternating && view.c <= 384;
+  const double streamed = alternating ? 1.02 : 1.05;
+  const double slower = (!resident ? streamed : view.b <= 64 && view.c <= 128 ? 1.0 : 1.1) * (0.99 + 0.01 * passes);
   const double memory = slower * (reads / 1.03 + writes / 0.8) / machine.memory_rate;
   const double operations = 2 * planes * rows * columns * rounded_up(view.c, gemm_step);
   const double matrix = operations / (0.83 * machine.matrix_rate) * waves;
@@ -156,6 +163,7 @@ Configurations gemm_configurations() {
       gemm_configuration<GemmHold::streamed, 128>("gemm streamed 128"),
       gemm_configuration<GemmHold::streamed, 192>("gemm streamed 192"),
       gemm_configuration<GemmHold::streamed, 256>("gemm streamed 256"),
+      gemm_configuration<GemmHold::alternating, 128>("gemm alternating 128"),
   };
   return {configurations, static_cast<int>(sizeof configurations / sizeof *configurations)};
 #else

@@ -30,8 +30,9 @@ struct GemmView {
 };
 
 // How W is held. resident: whole in shared memory, while warpgroups stream tiles of X past it independently; streamed:
-// with X, in stages of 64 k, for two warpgroups of each of two blocks.
-enum class GemmHold { resident, streamed };
+// with X, in stages of 64 k, for two warpgroups of each of two blocks; alternating: likewise, for one warpgroup at a
+// time.
+enum class GemmHold { resident, streamed, alternating };
 
 struct GemmTile {
   GemmHold hold;

@@ -3,6 +3,7 @@
 
 #include "copy.cuh"
 #include "gemm_task.cuh"
+#include "overlap.cuh"
 #include "products.cuh"
 
 namespace ksmm::hopper {

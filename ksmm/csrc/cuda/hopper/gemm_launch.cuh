@@ -2,8 +2,10 @@
 #pragma once
 
 #include "gemm.h"
+#include "gemm_alternating.cuh"
 #include "gemm_resident.cuh"
 #include "gemm_streamed.cuh"
+#include "overlap.cuh"
 #include "tensor_map.h"
 
 namespace ksmm::hopper {
@@ -37,6 +39,7 @@ auto with_gemm_tile(GemmTile tile, Run run) {
       default: return run(StreamedOf<256>());
     }
   }
+  if (tile.hold == GemmHold::alternating) return run(AlternatingTile());
   switch (tile.columns) {
     case 32: return run(ResidentOf<32>());
     case 48: return run(ResidentOf<48>());
@@ -48,17 +51,18 @@ auto with_gemm_tile(GemmTile tile, Run run) {
   }
 }
 
-// A tensor of X or Y in boxes of 64 by 64.
-inline TensorBox gemm_rows_by_features(const GemmView& view, const GemmStrides& strides, int64_t features) {
+// A tensor of X or Y in boxes of 64 along its contiguous dimension by `height` of the other.
+inline TensorBox gemm_rows_by_features(const GemmView& view, const GemmStrides& strides, int64_t features,
+                                       int height = 64) {
   if (view.rows_contiguous)
     return {4,
             {view.rows, view.groups_j, features, view.groups_i},
             {1, strides.j, strides.features, strides.i},
-            {gemm_rows, 1, gemm_step, 1}};
+            {64, 1, height, 1}};
   return {4,
           {features, view.rows, view.groups_j, view.groups_i},
           {1, strides.rows, strides.j, strides.i},
-          {gemm_step, gemm_rows, 1, 1}};
+          {64, height, 1, 1}};
 }
 
 inline TensorBox gemm_weight(const GemmView& view, int box_columns) {
@@ -69,28 +73,17 @@ inline TensorBox gemm_weight(const GemmView& view, int box_columns) {
           {gemm_step, box_columns, 1, 1}};
 }
 
-inline cudaError_t describe_gemm(GemmTask* task, const GemmView& view, int box_columns) {
+inline cudaError_t describe_gemm(GemmTask* task, const GemmView& view, int box_columns, int stored = 64) {
   cudaError_t error =
       describe_tensor(&task->x, view.x, view.dtype, gemm_rows_by_features(view, view.x_strides, view.c), 128);
   if (error == cudaSuccess)
     error = describe_tensor(&task->weight, view.weight, view.dtype, gemm_weight(view, box_columns), 128);
   if (error == cudaSuccess)
-    error = describe_tensor(&task->y, view.y, view.dtype, gemm_rows_by_features(view, view.y_strides, view.b), 128);
+    error =
+        describe_tensor(&task->y, view.y, view.dtype, gemm_rows_by_features(view, view.y_strides, view.b, stored), 128);
   task->bias = view.bias;
   task->b = static_cast<int>(view.b), task->groups_j = static_cast<int>(view.groups_j);
   task->k_steps = static_cast<int>((view.c + gemm_step - 1) / gemm_step);
-  return error;
-}
-
-inline cudaError_t launch_gemm_kernel(void (*kernel)(GemmTask), GemmTask& task, int blocks, int threads,
-                                      int shared_bytes, cudaStream_t stream) {
-  void* arguments[] = {&task};
-  const auto* function = reinterpret_cast<const void*>(kernel);
-  cudaError_t error = cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
-  if (error == cudaSuccess)
-    error = cudaLaunchKernel(function, dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)),
-                             arguments, static_cast<size_t>(shared_bytes), stream);
-  if (error != cudaSuccess) cudaGetLastError();
   return error;
 }
 
@@ -114,8 +107,8 @@ cudaError_t launch_tile(const GemmView& view, ResidentTile<COLUMNS, BLOCKS, WARP
   task.slots = Tile::slots(task.k_steps, task.weight_slots, machine.shared_limit);
   task.chunk = gemm_chunk(Tile::warpgroups, Tile::columns, task.k_steps);
   const auto shared_bytes = static_cast<int>(Tile::shared_bytes(task.k_steps, task.weight_slots, task.slots));
-  return launch_gemm_kernel(resident_kernel<T, Tile, ROWS_CONTIGUOUS>, task, machine.multiprocessors, Tile::threads,
-                            shared_bytes, stream);
+  return launch_overlapping(resident_kernel<T, Tile, ROWS_CONTIGUOUS>, machine.multiprocessors, Tile::threads,
+                            shared_bytes, 1, stream, task);
 }
 
 template <class T, bool ROWS_CONTIGUOUS, int COLUMNS, int STAGES, int BUFFERS>
@@ -129,10 +122,26 @@ cudaError_t launch_tile(const GemmView& view, StreamedTile<COLUMNS, STAGES, BUFF
   task.row_tiles = static_cast<int>((view.rows + rows - 1) / rows);
   task.column_tiles = static_cast<int>((view.b + Tile::columns - 1) / Tile::columns);
   task.tiles = static_cast<int>(task.row_tiles * task.column_tiles * view.groups_i * view.groups_j);
-  const int most = machine.multiprocessors / Tile::cluster;
-  return launch_gemm_kernel(streamed_kernel<T, Tile, ROWS_CONTIGUOUS>, task,
+  const int most = machine.clusters[Tile::cluster];
+  return launch_overlapping(streamed_kernel<T, Tile, ROWS_CONTIGUOUS>,
                             Tile::cluster * (task.tiles < most ? task.tiles : most), Tile::threads, Tile::shared_bytes,
-                            stream);
+                            Tile::cluster, stream, task);
+}
+
+template <class T, bool ROWS_CONTIGUOUS>
+cudaError_t launch_tile(const GemmView& view, AlternatingTile, const Machine& machine, cudaStream_t stream) {
+  using Tile = AlternatingTile;
+  GemmTask task;
+  const cudaError_t error = describe_gemm(&task, view, Tile::columns / Tile::cluster, gemm_part);
+  if (error != cudaSuccess) return error;
+  constexpr int rows = Tile::cluster * Tile::blocks * gemm_rows;
+  task.row_tiles = static_cast<int>((view.rows + rows - 1) / rows);
+  task.column_tiles = static_cast<int>((view.b + Tile::columns - 1) / Tile::columns);
+  task.tiles = static_cast<int>(task.row_tiles * task.column_tiles * view.groups_i * view.groups_j);
+  const int most = machine.clusters[Tile::cluster];
+  return launch_overlapping(alternating_kernel<T, ROWS_CONTIGUOUS>,
+                            Tile::cluster * (task.tiles < most ? task.tiles : most), Tile::threads, Tile::shared_bytes,
+                            Tile::cluster, stream, task);
 }
 
 template <class T>

@@ -94,11 +94,14 @@ struct ResidentShared {
   Barrier weight_full[Tile::most_weight_slots], weight_empty[Tile::most_weight_slots];
   uint16_t bias[Tile::warpgroups][Tile::columns];
 
-  __device__ void init() {
-    for (int warpgroup = 0; warpgroup < Tile::warpgroups; ++warpgroup)
-      for (int slot = 0; slot < Tile::most_slots; ++slot) full[warpgroup][slot].init(1), empty[warpgroup][slot].init(1);
-    for (int slot = 0; slot < Tile::most_weight_slots; ++slot)
-      weight_full[slot].init(1), weight_empty[slot].init(4 * Tile::warpgroups);
+  // By the lanes of a warp: one thread alone would take a microsecond for all of them.
+  __device__ void init(int lane) {
+    static_assert(Tile::warpgroups * Tile::most_slots <= 32, "a lane initialises one slot");
+    if (lane < Tile::warpgroups * Tile::most_slots) {
+      const int warpgroup = lane / Tile::most_slots, slot = lane % Tile::most_slots;
+      full[warpgroup][slot].init(1), empty[warpgroup][slot].init(1);
+    }
+    if (lane < Tile::most_weight_slots) weight_full[lane].init(1), weight_empty[lane].init(4 * Tile::warpgroups);
     publish_barriers();
   }
 };
@@ -225,7 +228,7 @@ __device__ void multiply_resident(const GemmTask& task, ResidentShared<Tile>& sh
         outlet.template put<Tile::columns>(sums[block], task, (row_tile * Tile::blocks + block) * gemm_rows, 0, i, j);
     }
   }
-  if (sender) wait_for_stores();
+  if (sender) wait_for_store_reads<0>();
 }
 
 template <class T, class Tile, bool ROWS_CONTIGUOUS>
@@ -237,8 +240,10 @@ __global__ __launch_bounds__(Tile::threads, 1) void resident_kernel(const __grid
   unsigned char* weights = staging + Tile::staging_bytes;
   auto& shared =
       *reinterpret_cast<ResidentShared<Tile>*>(weights + task.weight_slots * task.k_steps * Tile::columns * 128);
-  if (threadIdx.x == 0) shared.init();
+  if (threadIdx.x < 32) shared.init(threadIdx.x);
+  if (threadIdx.x == 32) prefetch_map(task.x), prefetch_map(task.weight), prefetch_map(task.y);
   __syncthreads();
+  wait_for_kernels_before();
   if (threadIdx.x < 128 * Tile::warpgroups)
     multiply_resident<T, Tile, ROWS_CONTIGUOUS>(task, shared, weights, rings, staging);
   else if (threadIdx.x == 128 * Tile::warpgroups)

@@ -36,17 +36,6 @@ struct StreamedShared {
   }
 };
 
-// Arrives at a barrier of a block of the cluster. Release at the scope of the cluster, which the copy engine does not
-// need here (nothing was written), costs a fence of device memory for each stage: a fifth of the time.
-__device__ inline void arrive_remotely(Barrier& barrier, uint32_t block) {
-  asm volatile(
-      "{.reg .b32 remote;\n"
-      "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.shared::cluster.b64 _, [remote];}" ::"r"(shared_address(&barrier)),
-      "r"(block)
-      : "memory");
-}
-
 // Where a tile of a cluster is: r fastest, so that the blocks that share X run at the same time.
 struct StreamedPlace {
   int r, n, i, j;
@@ -86,7 +75,7 @@ __device__ void multiply_streamed(const GemmTask& task, StreamedShared<Tile>& sh
   const int warpgroup = threadIdx.x / 128, thread = threadIdx.x % 128;
   Outlet<T, ROWS_CONTIGUOUS, Tile::buffers> outlet{staging + warpgroup * Tile::buffers * gemm_box, 1 + warpgroup};
   const auto release = [&](int slot) {
-    if (thread < Tile::cluster) arrive_remotely(shared.empty[slot], thread);
+    if (thread < Tile::cluster) shared.empty[slot].arrive_at(thread);
   };
   float sums[Tile::columns / 2];
   Ring<Tile::stages> ring;
@@ -122,19 +111,11 @@ __device__ void multiply_streamed(const GemmTask& task, StreamedShared<Tile>& sh
     release(last_slot);
     outlet.template put<Tile::columns>(sums, task, place.n + warpgroup * gemm_rows, place.r, place.i, place.j);
   }
-  if (thread == 0) wait_for_stores();
+  if (thread == 0) wait_for_store_reads<0>();
 }
 
-// The compiler refuses the attribute where it compiles the (then empty) kernel for older architectures as well.
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
-#define KSMM_PAIRS_OF_BLOCKS __cluster_dims__(2, 1, 1)
-#else
-#define KSMM_PAIRS_OF_BLOCKS
-#endif
-
 template <class T, class Tile, bool ROWS_CONTIGUOUS>
-__global__ KSMM_PAIRS_OF_BLOCKS __launch_bounds__(Tile::threads,
-                                                  1) void streamed_kernel(const __grid_constant__ GemmTask task) {
+__global__ __launch_bounds__(Tile::threads, 1) void streamed_kernel(const __grid_constant__ GemmTask task) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ unsigned char unaligned[];
   unsigned char* x = unaligned + (1024 - shared_address(unaligned) % 1024) % 1024;
@@ -142,8 +123,10 @@ __global__ KSMM_PAIRS_OF_BLOCKS __launch_bounds__(Tile::threads,
   unsigned char* staging = weight + Tile::stages * Tile::weight_bytes;
   auto& shared = *reinterpret_cast<StreamedShared<Tile>*>(staging + Tile::staging_bytes);
   if (threadIdx.x == 0) shared.init();
+  if (threadIdx.x == 32) prefetch_map(task.x), prefetch_map(task.weight), prefetch_map(task.y);
   __syncthreads();
   synchronize_cluster();
+  wait_for_kernels_before();
   if (threadIdx.x < 128 * Tile::warpgroups)
     multiply_streamed<T, Tile, ROWS_CONTIGUOUS>(task, shared, x, weight, staging);
   else if (threadIdx.x == 128 * Tile::warpgroups)
@@ -152,7 +135,5 @@ __global__ KSMM_PAIRS_OF_BLOCKS __launch_bounds__(Tile::threads,
   synchronize_cluster();  // the other block may still load into this one, and arrive at its barriers
 #endif
 }
-
-#undef KSMM_PAIRS_OF_BLOCKS
 
 }  // namespace ksmm::hopper

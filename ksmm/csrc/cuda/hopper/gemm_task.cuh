@@ -9,6 +9,7 @@ namespace ksmm::hopper {
 
 constexpr int gemm_step = 64;          // k of a stage: 128 bytes, the widest swizzle
 constexpr int gemm_rows = 64;          // n that a matrix instruction takes
+constexpr int gemm_part = 32;          // rows of a box of Y that are stored at a time (alternating)
 constexpr int gemm_box = 64 * 64 * 2;  // bytes of 64 n by 64 k of X, and of 64 n by 64 r of Y
 
 struct GemmTask {

@@ -1,6 +1,7 @@
 // Launches the planes kernel; instantiated in a file for each dtype, so that the dtypes compile side by side.
 #pragma once
 
+#include "overlap.cuh"
 #include "planes_kernel.cuh"
 #include "planes_launch.cuh"
 
@@ -31,12 +32,8 @@ cudaError_t launch_planes(const Problem& problem, const Operands& operands, cons
                            static_cast<int>(tiles_j),
                            static_cast<int>(tiles_n),
                            tiles};
-  const auto kernel = planes_kernel<T, Tile>;
-  error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::shared_bytes);
-  if (error != cudaSuccess) return error;
-  const auto blocks = static_cast<unsigned>(std::min<int64_t>(tiles, machine.multiprocessors));
-  kernel<<<blocks, Tile::threads, Tile::shared_bytes, stream>>>(task, x, weight, y);
-  return cudaGetLastError();
+  return launch_overlapping(planes_kernel<T, Tile>, std::min<int64_t>(tiles, machine.multiprocessors), Tile::threads,
+                            Tile::shared_bytes, 1, stream, task, x, weight, y);
 }
 
 }  // namespace ksmm::hopper

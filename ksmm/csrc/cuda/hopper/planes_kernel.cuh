@@ -4,6 +4,7 @@
 // plane (planes_fragments.cuh), and multiply it by W in shared memory, a sum for each plane in registers.
 #pragma once
 
+#include "overlap.cuh"
 #include "planes_fragments.cuh"
 #include "planes_store.cuh"
 #include "products.cuh"
@@ -86,7 +87,7 @@ __device__ void consume_planes(const PlanesTask& task, uint32_t ring, PlanesShar
     else
       PlanesStore<T, Tile>::store(task, origin, sums, warpgroup, thread);
   }
-  if (Tile::staged && thread == 0) wait_for_stores();
+  if (Tile::staged && thread == 0) wait_for_store_reads<0>();
 }
 
 template <class T, class Tile>
@@ -94,14 +95,18 @@ __global__ void __launch_bounds__(Tile::threads, 1)
     planes_kernel(const PlanesTask task, const __grid_constant__ CUtensorMap x,
                   const __grid_constant__ CUtensorMap weight, const __grid_constant__ CUtensorMap y) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  static_assert(registers_suffice<256, 240, 128, 24>);
   extern __shared__ char dynamic[];
   __shared__ PlanesShared<Tile> shared;
   char* ring = dynamic + (1024 - shared_address(dynamic) % 1024) % 1024;
   if (threadIdx.x == 0) {
     for (int slot = 0; slot < Tile::stages; ++slot) shared.full[slot].init(1), shared.empty[slot].init(8);
     publish_barriers();
+    prefetch_map(x), prefetch_map(weight);
+    if (Tile::staged) prefetch_map(y);
   }
   __syncthreads();
+  wait_for_kernels_before();
   const int warpgroup = threadIdx.x / 128;
   if (warpgroup == 2) {
     shrink_registers<24>();

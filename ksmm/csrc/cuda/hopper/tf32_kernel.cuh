@@ -13,6 +13,7 @@
 #pragma once
 
 #include "copy.cuh"
+#include "overlap.cuh"
 #include "tf32_consumer.cuh"
 #include "tf32_epilogue.cuh"
 
@@ -121,6 +122,7 @@ __device__ inline void consume(const Tf32Task& task, char* stages, Tf32Shared<Ti
 template <class Tile>
 __global__ void __launch_bounds__(tf32_threads, 1) multiply_tf32(const __grid_constant__ Tf32Task task) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  static_assert(registers_suffice<consumer_threads, 232, producer_threads, 40>);
   extern __shared__ char memory[];
   char* const stages = memory + (1024 - shared_address(memory) % 1024) % 1024;
   auto& shared = *reinterpret_cast<Tf32Shared<Tile>*>(stages + Tile::stages * Tile::stage_bytes);
@@ -136,6 +138,7 @@ __global__ void __launch_bounds__(tf32_threads, 1) multiply_tf32(const __grid_co
     prefetch_map(task.weight);
   }
   __syncthreads();
+  wait_for_kernels_before();
   if (thread < producer_threads) {
     shrink_registers<40>();
     if (thread == 0) produce<Tile>(task, stages, shared);

@@ -1,9 +1,11 @@
 // From a problem and its operands to a launch of a kernel of the TF32 family. Host code.
 #pragma once
 
+#include <algorithm>
 #include <tuple>
 
 #include "../configuration.h"
+#include "overlap.cuh"
 #include "tensor_map.h"
 #include "tf32_kernel.cuh"
 
@@ -64,16 +66,9 @@ cudaError_t launch_tile(const Problem& problem, const Operands& operands, const 
   if (error == cudaSuccess)
     error = describe_tensor(&task.weight, operands.weight, Dtype::float32,
                             box_of_weight<Tile>(problem, operands.weight_strides), Tile::k * 4);
-  if (error == cudaSuccess)
-    error = cudaFuncSetAttribute(multiply_tf32<Tile>, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::shared_bytes);
-  if (error == cudaSuccess) {
-    void* arguments[] = {&task};
-    const int blocks = task.tiles < machine.multiprocessors ? task.tiles : machine.multiprocessors;
-    error = cudaLaunchKernel(reinterpret_cast<const void*>(multiply_tf32<Tile>), dim3(static_cast<unsigned>(blocks)),
-                             dim3(tf32_threads), arguments, Tile::shared_bytes, stream);
-  }
-  if (error != cudaSuccess) cudaGetLastError();
-  return error;
+  if (error != cudaSuccess) return error;
+  return launch_overlapping(multiply_tf32<Tile>, std::min(task.tiles, machine.multiprocessors), tf32_threads,
+                            Tile::shared_bytes, 1, stream, task);
 }
 
 }  // namespace ksmm::hopper

@@ -1,0 +1,45 @@
+// Kernels that begin while the one before them on the stream ends (programmatic dependent launch). Compute
+// capability 9.0.
+//
+// Each block sets itself up, which needs nothing from memory, and then waits until all work that was queued before is
+// complete. Between small products this hides a launch; it also works inside CUDA graphs.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace ksmm::hopper {
+
+// All threads call it before they touch device memory. From here on the next kernel may begin, and wait in its turn.
+__device__ inline void wait_for_kernels_before() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+// Enqueues a kernel that calls wait_for_kernels_before(), in clusters of so many blocks. Leaves no error behind for
+// whoever asks next.
+template <class... Parameters>
+cudaError_t launch_overlapping(void (*kernel)(Parameters...), int64_t blocks, int threads, int64_t shared_bytes,
+                               int cluster, cudaStream_t stream, Parameters... parameters) {
+  if (blocks > INT32_MAX) return cudaErrorInvalidConfiguration;
+  cudaLaunchAttribute attributes[2];
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
+  cudaLaunchConfig_t launch = {};
+  launch.gridDim = dim3(static_cast<unsigned>(blocks)), launch.blockDim = dim3(static_cast<unsigned>(threads));
+  launch.dynamicSmemBytes = static_cast<size_t>(shared_bytes), launch.stream = stream;
+  launch.attrs = attributes, launch.numAttrs = cluster > 1 ? 2 : 1;
+  cudaError_t error = cudaSuccess;
+  if (shared_bytes > 48 * 1024)
+    error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
+  if (error == cudaSuccess) error = cudaLaunchKernelEx(&launch, kernel, parameters...);
+  if (error != cudaSuccess) cudaGetLastError();
+  return error;
+}
+
+}  // namespace ksmm::hopper
