@@ -242,11 +242,13 @@ def test_result_is_the_same_whatever_the_threads(layout):
     assert all(torch.equal(result, results[0]) for result in results)
 
 
+# the weight's gradient in batch_last: over i, over j, at once, and by too many matrices for a call each
+@pytest.mark.parametrize("pattern", [(2, 5, 6, 3), (5, 4, 3, 2), (1, 5, 6, 4), (4, 6, 5, 1), (17, 2, 3, 18)])
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES.keys())
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_gradients(layout, dtype):
-    pattern = (2, 5, 6, 3)
-    inputs = [*operands(pattern, 7, layout, dtype), torch.randn(30).to(dtype)]
+def test_gradients(layout, dtype, pattern):
+    rows = Pattern(*pattern).rows
+    inputs = [*operands(pattern, 7, layout, dtype), torch.randn(rows).to(dtype)]
     x, weight, bias = (tensor.requires_grad_() for tensor in inputs)
     x64, weight64, bias64 = (tensor.detach().double().requires_grad_() for tensor in inputs)
     y = kernel(x, weight, layout, bias)

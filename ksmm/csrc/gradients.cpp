@@ -5,8 +5,9 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/bmm.h>
 #include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/einsum.h>
+#include <ATen/ops/stack.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/library.h>
@@ -14,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace {
 
@@ -47,13 +49,45 @@ at::Tensor pack(const at::Tensor& weight, std::string_view layout, std::string_v
   return at::constant_pad_nd_symint(rows, {0, padding}).contiguous().narrow_symint(3, 0, c).permute({0, 2, 3, 1});
 }
 
-// Σ_n ∂Y[n, i, r, j] X[n, i, k, j], as batched matrix products.
+// (batch, a·b·d) as a·d matrices (batch, b). With d > 1 a copy is needed, which stays within each row of the batch;
+// what is read and what is written of a matrix (b, d) is then near each other.
+at::Tensor planes_of_rows(const at::Tensor& features, const c10::SymInt& a, const c10::SymInt& b,
+                          const c10::SymInt& d) {
+  const at::Tensor planes = features.unflatten_symint(1, {a, b, d}).transpose(2, 3);
+  return planes.reshape_symint({features.sym_size(0), a * d, b}).transpose(0, 1);
+}
+
+// Σ_n ∂Y[n, i, r, j] X[n, i, k, j], as batched matrix products, of (a, b, c, d).
+at::Tensor weight_gradient_first(const at::Tensor& x, const at::Tensor& y_gradient, c10::SymIntArrayRef sizes) {
+  const c10::SymInt &a = sizes[0], &b = sizes[1], &c = sizes[2], &d = sizes[3];
+  const at::Tensor products = at::bmm(planes_of_rows(y_gradient, a, b, d).transpose(1, 2), planes_of_rows(x, a, c, d));
+  return products.unflatten_symint(0, {a, d}).permute({0, 2, 3, 1});
+}
+
+// As above, of ∂Y[i, r, j, n] and X[i, k, j, n]. The matrices of all i, or of all j, are at equal distances and need no
+// copy; where that would take many calls, all are copied.
+at::Tensor weight_gradient_last(const at::Tensor& x, const at::Tensor& y_gradient, c10::SymIntArrayRef sizes) {
+  constexpr int64_t most_calls = 16;
+  const c10::SymInt &a = sizes[0], &b = sizes[1], &c = sizes[2], &d = sizes[3], n = x.sym_size(1);
+  const at::Tensor of_y = y_gradient.unflatten_symint(0, {a, b, d}).transpose(1, 2);
+  const at::Tensor of_x = x.unflatten_symint(0, {a, c, d}).transpose(1, 2);
+  const int64_t dimension = a >= d ? 1 : 0, calls = (a >= d ? d : a).guard_int(__FILE__, __LINE__);
+  at::Tensor products;
+  if (calls > most_calls) {
+    products = at::bmm(of_y.reshape_symint({a * d, b, n}), of_x.reshape_symint({a * d, c, n}).transpose(1, 2))
+                   .unflatten_symint(0, {a, d});
+  } else {
+    std::vector<at::Tensor> parts;
+    for (int64_t at = 0; at < calls; ++at)
+      parts.push_back(at::bmm(of_y.select(dimension, at), of_x.select(dimension, at).transpose(1, 2)));
+    products = calls == 1 ? parts[0].unsqueeze(dimension) : at::stack(parts, dimension);
+  }
+  return products.permute({0, 2, 3, 1});
+}
+
 at::Tensor weight_gradient(const at::Tensor& x, const at::Tensor& y_gradient, std::string_view layout,
                            c10::SymIntArrayRef sizes) {
-  const c10::SymInt a = sizes[0], b = sizes[1], c = sizes[2], d = sizes[3];
-  const int64_t features = first(layout) ? 1 : 0;
-  return at::einsum(first(layout) ? "nirj,nikj->irkj" : "irjn,ikjn->irkj",
-                    {y_gradient.unflatten_symint(features, {a, b, d}), x.unflatten_symint(features, {a, c, d})});
+  return first(layout) ? weight_gradient_first(x, y_gradient, sizes) : weight_gradient_last(x, y_gradient, sizes);
 }
 
 struct Product : torch::autograd::Function<Product> {
