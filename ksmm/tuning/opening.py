@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from ksmm.measure import provenance
+from ksmm.measure.idle import is_busy
 from ksmm.measure.protocol import Protocol
 from ksmm.tuning.file import TuningError, TuningFile, read_tuning
 from ksmm.version import __version__
@@ -28,8 +29,15 @@ def opened(file: Path, device_type: str) -> TuningFile:
     return tuning
 
 
-def enter_facts(tuning: TuningFile, device_type: str, protocol: Protocol) -> int:
-    """Enters what is measured with now, unless it is there; returns its number."""
+def enter_facts(tuning: TuningFile, device_type: str, protocol: Protocol, busy: dict[str, float]) -> int:
+    """Enters what is measured with now, unless it is there; returns its number.
+
+    Args:
+        tuning: the file's content.
+        device_type: "cpu" or "cuda".
+        protocol: how it is measured.
+        busy: what `wait_until_idle` found; it is entered where another process computes on the GPU all the same.
+    """
     device = provenance.device_facts(device_type)
     facts = {
         "ksmm": __version__,
@@ -40,7 +48,7 @@ def enter_facts(tuning: TuningFile, device_type: str, protocol: Protocol) -> int
         "kernel_hash": provenance.kernel_hash(),
         "git": provenance.git_state(),
         "protocol": protocol.to_dict(),
-    }
+    } | ({"device_busy": busy} if is_busy(busy) else {})
     if facts not in tuning.measured_with:
         tuning.measured_with.append(facts)
     return tuning.measured_with.index(facts)

@@ -19,6 +19,7 @@ from ksmm.implementations import get_implementation
 from ksmm.measure.bench import PoisonedDeviceError
 from ksmm.measure.check import Reference
 from ksmm.measure.files import prepare_folder
+from ksmm.measure.idle import wait_until_idle
 from ksmm.measure.lock import device_lock
 from ksmm.measure.protocol import Protocol
 from ksmm.tuning.contest import Contest, NothingToTuneError
@@ -63,6 +64,7 @@ def tune(
     protocol: Protocol = PROTOCOL,
     max_seconds: float = float("inf"),
     again: bool = False,
+    busy_gpu_max_wait_s: float = 600.0,
 ) -> Outcome:
     """Measures what the file does not know yet, and adds it to the file; the device is locked meanwhile.
 
@@ -72,6 +74,7 @@ def tune(
         protocol: how a number is measured.
         max_seconds: no problem is begun after so long.
         again: whether to measure what the file knows, too.
+        busy_gpu_max_wait_s: for how many seconds to wait for a GPU on which another process computes.
 
     Raises:
         NothingToTuneError: the kernel does not run here; the message says why.
@@ -83,12 +86,12 @@ def tune(
     """
     device_type = tasks[0].problem.device_type
     prepare_folder(file.parent)
-    with device_lock(device_type):
+    with device_lock(device_type) as device:
         reason = get_implementation("kernel").supports(tasks[0].problem)
         if reason is not None:
             raise NothingToTuneError(f"there is nothing to tune: {reason}")
         tuning = opened(file, device_type)
-        number = enter_facts(tuning, device_type, protocol)
+        number = enter_facts(tuning, device_type, protocol, wait_until_idle(device, busy_gpu_max_wait_s))
         try:
             return _tune_all(tasks, tuning, file, number, protocol, time.monotonic() + max_seconds, again)
         finally:

@@ -72,6 +72,20 @@ def test_it_says_what_it_was_measured_with(needs_kernel, own_file) -> None:
     assert tuning.entries[0].configuration is None
 
 
+def test_a_busy_gpu_is_waited_for_and_in_the_file(needs_kernel, own_file, monkeypatch) -> None:
+    waits = []
+
+    def found(device: str, max_wait_s: float) -> dict[str, float]:
+        waits.append((device, max_wait_s))
+        return {"waited_s": max_wait_s, "utilisation_percent": 80.0}
+
+    monkeypatch.setattr("ksmm.tuning.tuner.wait_until_idle", found)
+    tune(tasks(), own_file, protocol=QUICK, busy_gpu_max_wait_s=3.0)
+    assert waits == [("cpu", 3.0)]
+    (facts,) = read_tuning(own_file).measured_with
+    assert facts["device_busy"] == {"waited_s": 3.0, "utilisation_percent": 80.0}
+
+
 @pytest.mark.parametrize(("milliseconds", "names"), [(0.9, ["bmm", "kernel"]), (0.99, ["kernel"])])
 def test_a_rival_that_is_clearly_faster_becomes_autos_choice(
     needs_kernel, times, own_file, milliseconds: float, names: list[str]

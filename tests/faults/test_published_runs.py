@@ -1,0 +1,27 @@
+"""What the published runs show of the lock: no two jobs of a run were on one GPU at the same time."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+from pathlib import Path
+
+import pytest
+
+from ksmm.measure.records import read_record
+
+MEASUREMENTS = Path(__file__).parents[2] / "measurements"
+STUDIES = sorted(path for path in MEASUREMENTS.glob("*/*") if any(path.glob("records/*.json")))
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda path: path.relative_to(MEASUREMENTS).as_posix())
+def test_one_job_at_a_time_on_each_gpu(study: Path) -> None:
+    spans: dict[str, list[tuple[float, float, str]]] = {}
+    for path in study.glob("records/*.json"):
+        record = read_record(path)
+        begin = datetime.datetime.fromisoformat(record["provenance"]["started_at"]).timestamp()
+        end = begin + record["provenance"]["duration_s"]
+        spans.setdefault(record["device"]["id_hash"], []).append((begin, end, path.name))
+    for jobs in spans.values():
+        for (_, end, first), (begin, _, second) in itertools.pairwise(sorted(jobs)):
+            assert begin >= end - 0.001, f"{first} and {second}"  # times are rounded to milliseconds
