@@ -37,6 +37,11 @@ def fake_product(x: torch.Tensor, weight: torch.Tensor, layout: str, *_: object)
     return x.new_empty((x.shape[0], rows) if layout == "batch_first" else (rows, x.shape[1]))
 
 
+def fake_chain(x: torch.Tensor, outer: torch.Tensor, *_: object) -> torch.Tensor:
+    """As fake_product, for two factors in batch_first."""
+    return fake_product(x, outer, "batch_first")
+
+
 def save_operands(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
     """The operator's setup_context: x, weight and its other arguments, the layout first."""
     x, weight, *ctx.rest = inputs

@@ -64,6 +64,7 @@ class KSLinear(nn.Module):
             self.register_parameter("bias", None)
         self._frozen: list[tuple[str, Packed]] = []  # in the order of the products: K_L first
         self._frozen_for: tuple[torch.dtype, torch.device] | None = None
+        self._is_fused = False
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -98,6 +99,10 @@ class KSLinear(nn.Module):
 
     def _multiply_frozen(self, x: torch.Tensor) -> torch.Tensor:
         y = flatten_batch(x, self.layout)
+        if self._is_fused and y.numel() > 0:
+            (_, inner), (_, outer) = self._frozen
+            kernel = get_implementation("kernel")
+            return restore_batch(kernel.matmul_chain(inner, outer, y, self.bias), x, self.layout)
         *later, (last_name, last) = self._frozen
         for name, packed in later:
             y = multiply_packed(name, packed, y)
@@ -117,6 +122,8 @@ class KSLinear(nn.Module):
     def freeze(self) -> KSLinear:
         """Packs the weights once, for inference, instead of at each call; returns the layer.
 
+        Two factors of the kernel are then one call, and one launch on GPUs where a kernel takes the chain.
+
         Calls under torch.no_grad() or torch.inference_mode() then use the packed weights. Freeze again after changing
         a weight in place; train(), load_state_dict(), .to() and reset_parameters() end the freezing by themselves.
         """
@@ -127,6 +134,7 @@ class KSLinear(nn.Module):
                 frozen.append((name, get_implementation(name).pack(weight, self.layout)))
         self._frozen = frozen[::-1]
         self._frozen_for = weight.dtype, weight.device
+        self._is_fused = [name for name, _ in frozen] == ["kernel"] * 2 and self.layout == "batch_first"
         return self
 
     def unfreeze(self) -> KSLinear:

@@ -130,6 +130,25 @@ at::Tensor ks_matmul_cpu(const at::Tensor& x, const at::Tensor& weight, std::str
   return y;
 }
 
+void check_chain(const at::Tensor& x, const at::Tensor& outer, const at::Tensor& inner) {
+  TORCH_CHECK_VALUE(outer.dim() == 4 && inner.dim() == 4, "ks_chain: the weights have shapes ", outer.sizes(), " and ",
+                    inner.sizes(), "; canonical weights have shape (a, b, c, d)");
+  TORCH_CHECK_VALUE(outer.scalar_type() == x.scalar_type() && outer.device() == x.device(),
+                    "ks_chain: the outer weight is ", outer.scalar_type(), " on ", outer.device(), " and x ",
+                    x.scalar_type(), " on ", x.device(), "; convert one of them with .to()");
+  const int64_t needed = outer.size(0) * outer.size(2) * outer.size(3),
+                given = inner.size(0) * inner.size(1) * inner.size(3);
+  TORCH_CHECK_VALUE(needed == given, "ks_chain: the outer factor takes ", needed, " features and the inner one gives ",
+                    given, "; the weights are ", outer.sizes(), " and ", inner.sizes());
+}
+
+at::Tensor ks_chain_cpu(const at::Tensor& x, const at::Tensor& outer, const at::Tensor& inner, const Bias& bias,
+                        int64_t, int64_t) {
+  check_chain(x, outer, inner);
+  const at::Tensor between = ks_matmul_cpu(x, inner, "batch_first", std::nullopt, "default", -1);
+  return ks_matmul_cpu(between, outer, "batch_first", bias, "default", -1);
+}
+
 #ifdef KSMM_WITH_CUDA
 // Memory of PyTorch's caching allocator, which may be handed out again once the launches before it are queued.
 struct Scratch {
@@ -160,6 +179,35 @@ at::Tensor ks_matmul_cuda(const at::Tensor& x, const at::Tensor& weight, std::st
   return y;
 }
 
+// Where the weights are packed and a kernel takes both factors, in one launch.
+std::optional<at::Tensor> fused_chain(const at::Tensor& x, const at::Tensor& outer, const at::Tensor& inner,
+                                      const Bias& bias) {
+  const ksmm::Problem first = describe(x, inner, "batch_first", "default");
+  const int64_t a = outer.size(0), b = outer.size(1), c = outer.size(2), d = outer.size(3);
+  const ksmm::Problem second{a, b, c, d, first.batch, first.dtype, first.layout, first.precision};
+  if (first.batch == 0 || first.a * first.b * first.d != a * c * d) return std::nullopt;
+  check_bias(second, x, bias);
+  const c10::cuda::CUDAGuard guard(x.device());
+  const at::Tensor y = empty_output(second, x);
+  const at::Tensor rows = with_contiguous_rows(x), addend = bias ? bias->contiguous() : at::Tensor();
+  const ksmm::Operands of_inner = operands(rows, inner, nullptr, y),
+                       of_outer = operands(rows, outer, bias ? &addend : nullptr, y);
+  int error = 0;
+  if (!ksmm::multiply_chain_cuda(first, of_inner, second, of_outer,
+                                 c10::cuda::getCurrentCUDAStream(x.device().index()).stream(), &error))
+    return std::nullopt;
+  C10_CUDA_CHECK(static_cast<cudaError_t>(error));
+  return y;
+}
+
+at::Tensor ks_chain_cuda(const at::Tensor& x, const at::Tensor& outer, const at::Tensor& inner, const Bias& bias,
+                         int64_t outer_configuration, int64_t inner_configuration) {
+  check_chain(x, outer, inner);
+  if (std::optional<at::Tensor> y = fused_chain(x, outer, inner, bias)) return *y;
+  const at::Tensor between = ks_matmul_cuda(x, inner, "batch_first", std::nullopt, "default", inner_configuration);
+  return ks_matmul_cuda(between, outer, "batch_first", bias, "default", outer_configuration);
+}
+
 // For each configuration that takes the problem its number and name, the cost model's choice first.
 std::vector<std::string> configurations(const at::Tensor& x, const at::Tensor& weight, std::string_view layout,
                                         std::string_view precision) {
@@ -183,14 +231,22 @@ TORCH_LIBRARY(ksmm, library) {
       "ks_matmul(Tensor x, Tensor weight, str layout, Tensor? bias=None, str precision=\"default\", "
       "int configuration=-1) -> Tensor",
       {at::Tag::pt2_compliant_tag});
+  library.def(
+      "ks_chain(Tensor x, Tensor outer, Tensor inner, Tensor? bias=None, int outer_configuration=-1, "
+      "int inner_configuration=-1) -> Tensor",
+      {at::Tag::pt2_compliant_tag});
   library.def("configurations(Tensor x, Tensor weight, str layout, str precision=\"default\") -> str[]");
 }
 
-TORCH_LIBRARY_IMPL(ksmm, CPU, library) { library.impl("ks_matmul", ks_matmul_cpu); }
+TORCH_LIBRARY_IMPL(ksmm, CPU, library) {
+  library.impl("ks_matmul", ks_matmul_cpu);
+  library.impl("ks_chain", ks_chain_cpu);
+}
 
 #ifdef KSMM_WITH_CUDA
 TORCH_LIBRARY_IMPL(ksmm, CUDA, library) {
   library.impl("ks_matmul", ks_matmul_cuda);
+  library.impl("ks_chain", ks_chain_cuda);
   library.impl("configurations", configurations);
 }
 #endif

@@ -72,4 +72,10 @@ int choose_configuration(const Problem& problem, const Operands& operands);
 int multiply_cuda(const Problem& problem, const Operands& operands, int configuration, const Workspace& workspace,
                   void* stream);
 
+// As multiply_cuda, for two factors in batch_first whose features in between never leave the chip: Y is `outer` times
+// `inner` times X; x of `outer` and y of `inner` are not used. Returns false, having done nothing, where no kernel
+// takes the chain; *error is the launch's otherwise.
+bool multiply_chain_cuda(const Problem& inner, const Operands& of_inner, const Problem& outer, const Operands& of_outer,
+                         void* stream, int* error);
+
 }  // namespace ksmm

@@ -11,7 +11,7 @@ from typing import ClassVar
 import torch
 
 from ksmm import build
-from ksmm.gradients import fake_product
+from ksmm.gradients import fake_chain, fake_product
 from ksmm.implementations.base import Implementation, Packed, register
 from ksmm.problem import DTYPES, Problem, dtype_name
 from ksmm.reference import pattern_of
@@ -49,15 +49,36 @@ class Kernel(Implementation):
     def matmul_bias(self, packed: Packed, x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
         return self._multiply(packed, x, bias)
 
+    def matmul_chain(
+        self, inner: Packed, outer: Packed, x: torch.Tensor, bias: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Two products in batch_first; in one launch, what lies between staying on the chip, where a kernel takes them.
+
+        That is so on compute capability 9.0 in 16 bits for an inner factor with d = 1 and an outer one with a = 1 and
+        d = 2, 4 or 8, as Monarch matrices have (csrc/cuda/hopper/fused.cu).
+
+        Args:
+            inner: packed weights of the factor that is applied first.
+            outer: of the other one.
+            x: shape (B, a·c·d) of the inner factor.
+            bias: shape (a·b·d,) of the outer factor, or None.
+
+        Returns:
+            Shape (B, a·b·d) of the outer factor.
+        """
+        numbers = (self._configuration(outer, x), self._configuration(inner, x))
+        return torch.ops.ksmm.ks_chain(x, outer.data, inner.data, bias, *numbers)
+
     def _multiply(self, packed: Packed, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-        """In the configuration that was measured to be the fastest, -1 (the cost model's) where nobody measured."""
+        configuration = self._configuration(packed, x)
+        return torch.ops.ksmm.ks_matmul(x, packed.data, packed.layout, bias, self.precision, configuration)
+
+    def _configuration(self, packed: Packed, x: torch.Tensor) -> int:
+        """The number of the one that was measured to be the fastest, -1 (the cost model's) where nobody measured."""
         batch_size = x.shape[0] if packed.layout == "batch_first" else x.shape[1]
         problem = (self.name, packed.data.shape, x.dtype, packed.layout, x.device)
-        if torch.compiler.is_compiling():
-            configuration = _configuration_compiled(*problem, batch_size)
-        else:
-            configuration = remembered_number(*problem, batch_size)
-        return torch.ops.ksmm.ks_matmul(x, packed.data, packed.layout, bias, self.precision, configuration)
+        look_up = _configuration_compiled if torch.compiler.is_compiling() else remembered_number
+        return look_up(*problem, batch_size)
 
     def matmul_in(self, configuration: int, packed: Packed, x: torch.Tensor) -> torch.Tensor:
         """As `matmul`, in the configuration of that number; in the cost model's if that one does not take x."""
@@ -119,6 +140,7 @@ def load() -> tuple[build.Manifest | None, str | None]:
     except OSError as error:
         return None, f"the kernel library could not be loaded: {error}; remove {manifest.library} and build it again"
     torch.library.register_fake("ksmm::ks_matmul", fake_product)
+    torch.library.register_fake("ksmm::ks_chain", fake_chain)
     return manifest, None
 
 

@@ -6,6 +6,7 @@
 #include "../ks_matmul.h"
 #include "arrange.cuh"
 #include "configuration.h"
+#include "hopper/fused.h"
 #include "hopper/gemm.h"
 #include "hopper/planes.h"
 #include "hopper/tf32.cuh"
@@ -154,6 +155,16 @@ int multiply_cuda(const Problem& problem, const Operands& operands, int configur
   Machine machine;
   error = current_machine(&machine);
   return error == cudaSuccess ? all()[found].launch(problem, used, machine, workspace, queue) : error;
+}
+
+bool multiply_chain_cuda(const Problem& inner, const Operands& of_inner, const Problem& outer, const Operands& of_outer,
+                         void* stream, int* error) {
+  Machine machine;
+  cudaError_t found = current_machine(&machine);
+  if (found == cudaSuccess)
+    found = hopper::multiply_fused(inner, of_inner, outer, of_outer, machine, static_cast<cudaStream_t>(stream));
+  *error = found;
+  return found != cudaErrorNotSupported;
 }
 
 }  // namespace ksmm

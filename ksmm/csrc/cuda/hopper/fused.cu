@@ -1,0 +1,108 @@
+// The chains that the fused kernel takes, and its launch.
+#include <algorithm>
+
+#include "../arrange.cuh"
+#include "fused.h"
+#include "tensor_map.h"
+
+#ifdef KSMM_SM90A
+#include "fused_kernel.cuh"
+#endif
+
+namespace ksmm::hopper {
+
+#ifdef KSMM_SM90A
+
+namespace {
+
+int64_t parts_of(int64_t size, int64_t part) { return (size + part - 1) / part; }
+
+template <class Tile>
+struct FusedBoxes {
+  TensorBox x, inner, outer;
+  FusedBoxes(const Problem& first, const Operands& of_inner, const Problem& second, const Operands& of_outer) {
+    const int64_t *rows = of_inner.weight_strides, *planes = of_outer.weight_strides;
+    x = {3, {first.c, first.a, first.batch}, {1, first.c, of_inner.x_stride}, {fused_step, 1, Tile::n}};
+    inner = {4,
+             {first.c, first.b / Tile::j, Tile::j, first.a},
+             {1, Tile::j * rows[1], rows[1], rows[0]},
+             {fused_step, 64 / Tile::j, Tile::j, 1}};
+    outer = {3, {second.c, second.b, Tile::j}, {1, planes[1], planes[3]}, {fused_step, 64, 1}};
+  }
+};
+
+template <class Tile>
+bool takes(const Problem& inner, const Operands& of_inner, const Problem& outer, const Operands& of_outer,
+           const Machine& machine) {
+  const auto aligned = [](const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; };
+  if (outer.d != Tile::j || inner.b % (8 * Tile::j) != 0 || Tile::slots(outer.c, machine.shared_limit) < 4)
+    return false;
+  const FusedBoxes<Tile> boxes(inner, of_inner, outer, of_outer);
+  return aligned(of_outer.y) && can_describe(of_inner.x, inner.dtype, boxes.x) &&
+         can_describe(of_inner.weight, inner.dtype, boxes.inner) &&
+         can_describe(of_outer.weight, inner.dtype, boxes.outer);
+}
+
+template <class T, class Tile>
+cudaError_t launch(const Problem& inner, const Operands& of_inner, const Problem& outer, const Operands& of_outer,
+                   const Machine& machine, cudaStream_t stream) {
+  const FusedBoxes<Tile> boxes(inner, of_inner, outer, of_outer);
+  FusedTask task;
+  cudaError_t error = describe_tensor(&task.x, of_inner.x, inner.dtype, boxes.x, fused_row);
+  if (error == cudaSuccess) error = describe_tensor(&task.inner, of_inner.weight, inner.dtype, boxes.inner, fused_row);
+  if (error == cudaSuccess) error = describe_tensor(&task.outer, of_outer.weight, inner.dtype, boxes.outer, fused_row);
+  if (error != cudaSuccess) return error;
+  task.bias = static_cast<const uint16_t*>(of_outer.bias), task.y = static_cast<uint16_t*>(of_outer.y);
+  task.batch = inner.batch;
+  task.b = static_cast<int>(outer.b), task.c = static_cast<int>(outer.c);
+  task.boxes = static_cast<int>(Tile::boxes(outer.c));
+  task.inner_steps = static_cast<int>(parts_of(inner.c, fused_step));
+  task.groups_of_block = static_cast<int>(parts_of(inner.b, 64));
+  task.groups = static_cast<int>(inner.a) * task.groups_of_block;
+  task.plane_rows = static_cast<int>(inner.b / Tile::j);
+  task.slots = static_cast<int>(Tile::slots(outer.c, machine.shared_limit));
+  task.tiles = parts_of(inner.batch, int64_t{fused_cluster} * Tile::n);
+  const int64_t clusters = std::min<int64_t>(task.tiles, machine.clusters[fused_cluster]);
+  return launch_overlapping(fused_kernel<T, Tile>, clusters * fused_cluster, Tile::threads,
+                            Tile::shared_bytes(outer.c, task.slots), fused_cluster, stream, task);
+}
+
+template <class T, class Tile, class... Others>
+cudaError_t launch_first(const Problem& inner, const Operands& of_inner, const Problem& outer, const Operands& of_outer,
+                         const Machine& machine, cudaStream_t stream) {
+  if (takes<Tile>(inner, of_inner, outer, of_outer, machine))
+    return launch<T, Tile>(inner, of_inner, outer, of_outer, machine, stream);
+  if constexpr (sizeof...(Others) > 0)
+    return launch_first<T, Others...>(inner, of_inner, outer, of_outer, machine, stream);
+  return cudaErrorNotSupported;
+}
+
+template <class T>
+cudaError_t launch_any(const Problem& inner, const Operands& of_inner, const Problem& outer, const Operands& of_outer,
+                       const Machine& machine, cudaStream_t stream) {
+  return launch_first<T, FusedTile<2, 64>, FusedTile<4, 64>, FusedTile<8, 64>, FusedTile<8, 32>>(
+      inner, of_inner, outer, of_outer, machine, stream);
+}
+
+}  // namespace
+
+cudaError_t multiply_fused(const Problem& inner, const Operands& of_inner, const Problem& outer,
+                           const Operands& of_outer, const Machine& machine, cudaStream_t stream) {
+  const bool monarch = inner.d == 1 && outer.a == 1 && inner.layout == Layout::batch_first &&
+                       inner.dtype != Dtype::float32 && inner.batch <= INT32_MAX && inner.c >= 16 && outer.c >= 16;
+  if (machine.capability != 90 || !monarch || !is_arranged(inner, of_inner) || !is_arranged(outer, of_outer))
+    return cudaErrorNotSupported;
+  return inner.dtype == Dtype::float16 ? launch_any<float16>(inner, of_inner, outer, of_outer, machine, stream)
+                                       : launch_any<bfloat16>(inner, of_inner, outer, of_outer, machine, stream);
+}
+
+#else
+
+cudaError_t multiply_fused(const Problem&, const Operands&, const Problem&, const Operands&, const Machine&,
+                           cudaStream_t) {
+  return cudaErrorNotSupported;
+}
+
+#endif
+
+}  // namespace ksmm::hopper

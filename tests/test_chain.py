@@ -1,0 +1,113 @@
+"""Two factors as one call, ksmm::ks_chain: in one launch where a kernel takes them, else in two."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import ksmm
+from ksmm.implementations import get_implementation
+from ksmm.reference import reference_matmul, relative_error
+from tests.conftest import TOLERANCES
+
+KERNEL = get_implementation("kernel")
+CHAINS = [
+    ((1, 192, 48, 2), (2, 48, 192, 1)),  # appendix B.7
+    ((1, 768, 192, 2), (6, 64, 64, 1)),
+    ((1, 192, 768, 2), (12, 128, 40, 1)),
+    ((1, 512, 128, 8), (8, 128, 128, 1)),  # the default of GPT-2 medium
+    ((1, 128, 128, 8), (8, 128, 512, 1)),
+    ((1, 40, 72, 4), (3, 96, 24, 1)),  # sides that fill no tile
+    ((1, 136, 8, 8), (1, 64, 200, 1)),
+    ((1, 24, 96, 2), (1, 192, 72, 1)),
+    ((6, 64, 64, 1), (1, 192, 768, 2)),  # no fused kernel
+    ((1, 30, 20, 3), (5, 12, 7, 1)),
+    ((2, 8, 6, 4), (4, 12, 5, 1)),
+]
+
+
+@pytest.fixture(params=CHAINS, ids=lambda chain: " · ".join(str(ksmm.Pattern(*pattern)) for pattern in chain))
+def chain(request: pytest.FixtureRequest, device: str) -> tuple[ksmm.Pattern, ksmm.Pattern]:
+    outer, inner = (ksmm.Pattern(*pattern) for pattern in request.param)
+    reason = KERNEL.supports(ksmm.Problem(inner, 1, torch.float16, "batch_first", device))
+    if reason is not None:
+        pytest.skip(reason)
+    return outer, inner
+
+
+def weights(chain: tuple[ksmm.Pattern, ksmm.Pattern], dtype: torch.dtype, device: str) -> list[torch.Tensor]:
+    return [(torch.rand(p.weight_shape, device=device) * 2 - 1).div(p.c**0.5).to(dtype) for p in chain]
+
+
+@pytest.mark.parametrize("batch", [1, 3, 64, 77, 1000])
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("biased", [False, True])
+def test_against_float64(chain, dtype, batch: int, biased: bool, device: str) -> None:
+    outer, inner = weights(chain, dtype, device)
+    x = torch.randn(batch, chain[1].columns, device=device).to(dtype)
+    bias = torch.randn(chain[0].rows, device=device).to(dtype) if biased else None
+    between = reference_matmul(inner.double(), x.double(), "batch_first")
+    expected = reference_matmul(outer.double(), between, "batch_first")
+    expected = expected if bias is None else expected + bias.double()
+    torch.full_like(expected, float("nan"), dtype=dtype)  # what the allocator hands out next
+    packed = [KERNEL.pack(weight, "batch_first") for weight in (inner, outer)]
+    y = KERNEL.matmul_chain(*packed, x, bias)
+    assert y.dtype == dtype
+    assert relative_error(y, expected) < 2 * TOLERANCES[dtype]
+    assert relative_error(torch.ops.ksmm.ks_chain(x, outer, inner, bias), expected) < 2 * TOLERANCES[dtype]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_a_frozen_layer_is_as_exact_as_the_products(chain, dtype, device: str) -> None:
+    layer = ksmm.KSLinear(list(chain), implementation="kernel", device=device, dtype=dtype).eval()
+    x = torch.randn(2, 33, layer.in_features, device=device, dtype=dtype)
+    expected = torch.nn.functional.linear(x.double(), layer.double().to_dense(), layer.bias)
+    layer.to(dtype)
+    with torch.no_grad():
+        plain = relative_error(layer(x), expected)
+        frozen = relative_error(layer.freeze()(x), expected)
+        assert layer(x[:0]).shape == (0, 33, layer.out_features)
+    assert frozen < max(1.2 * plain, TOLERANCES[dtype])
+
+
+def test_opcheck_and_gradients(chain, device: str) -> None:
+    outer, inner = (weight.requires_grad_() for weight in weights(chain, torch.float32, device))
+    x = torch.randn(5, chain[1].columns, device=device, requires_grad=True)
+    bias = torch.randn(chain[0].rows, device=device)
+    torch.library.opcheck(torch.ops.ksmm.ks_chain.default, (x, outer, inner, bias))
+    y = torch.ops.ksmm.ks_chain(x, outer, inner, bias)
+    expected = ksmm.ks_matmul(ksmm.ks_matmul(x, inner), outer, bias=bias)
+    for of_chain, of_products in zip(
+        torch.autograd.grad(y.square().sum(), (x, outer, inner)),
+        torch.autograd.grad(expected.square().sum(), (x, outer, inner)),
+        strict=True,
+    ):
+        assert relative_error(of_chain, of_products.double()) < TOLERANCES[torch.float32]
+
+
+def test_factors_that_do_not_chain_are_named(device: str) -> None:
+    if KERNEL.supports(ksmm.Problem(ksmm.Pattern(1, 1, 1, 1), 1, torch.float32, "batch_first", device)) is not None:
+        pytest.skip("the kernel library is not built for this device")
+    x, outer, inner = (torch.randn(shape, device=device) for shape in ((5, 24), (1, 6, 8, 2), (2, 9, 12, 1)))
+    with pytest.raises(ValueError, match="takes 16 features and the inner one gives 18"):
+        torch.ops.ksmm.ks_chain(x, outer, inner)
+    with pytest.raises(ValueError, match="the outer weight is Half"):
+        torch.ops.ksmm.ks_chain(x, outer.half(), inner)
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("entries", CHAINS[:8], ids=str)
+def test_one_launch_on_hopper(entries) -> None:
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("the fused kernel is for compute capability 9.0")
+    chain = [ksmm.Pattern(*pattern) for pattern in entries]
+    layer = ksmm.KSLinear(chain, implementation="kernel", device="cuda", dtype=torch.float16).eval().freeze()
+    x = torch.randn(256, layer.in_features, device="cuda", dtype=torch.float16)
+    with torch.no_grad():
+        layer(x)
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+            layer(x)
+            torch.cuda.synchronize()
+    kernels = [event.key for event in profile.key_averages() if event.device_type == torch.autograd.DeviceType.CUDA]
+    assert [name for name in kernels if "ksmm" in name and "fused_kernel" in name] == kernels, kernels
