@@ -33,11 +33,12 @@ def seconds_of_product(problem: Problem, name: str, protocol: Protocol) -> float
     inputs = make_inputs(problem, protocol.seed)
     packed = implementation.pack(inputs.weight, problem.layout)
     with timer.strict_precision(), torch.no_grad():
+        return seconds_without_launch(lambda: implementation.matmul(packed, inputs.x), problem.device_type, protocol)
 
-        def run() -> object:
-            return implementation.matmul(packed, inputs.x)
 
-        seconds = seconds_of_run(run, problem.device_type, protocol)
-        if problem.device_type == "cuda" and seconds < timer.CUDA_GRAPH_BELOW_S:
-            return timer.median(timer.time_cuda_graph(run, protocol, seconds).samples_s)
+def seconds_without_launch(run: Callable[[], object], device_type: str, protocol: Protocol) -> float:
+    """The median time of one call, from a CUDA graph where launching it would rule."""
+    seconds = seconds_of_run(run, device_type, protocol)
+    if device_type == "cuda" and seconds < timer.CUDA_GRAPH_BELOW_S:
+        return timer.median(timer.time_cuda_graph(run, protocol, seconds).samples_s)
     return seconds

@@ -19,13 +19,19 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 
 @pytest.mark.parametrize(
     ("script", "rows", "last"),
-    [("off_grid", 16, "per_operation"), ("gradients", 4, "bmm_s"), ("cpu_rivals", 2, "speedup")],
+    [
+        ("off_grid", 16, "per_operation"),
+        ("gradients", 4, "bmm_s"),
+        ("cpu_rivals", 2, "speedup"),
+        ("chains", 6, "fused_over_dense"),
+    ],
 )
 def test_a_number_for_every_problem(script: str, rows: int, last: str) -> None:
     reason = get_implementation("kernel").supports(Problem(Pattern(2, 16, 16, 4), 80, DTYPES["float32"], "batch_last"))
     if reason is not None:
         pytest.skip(reason)
-    options = ["--dtype", "float32", "--batch", "80", "--patterns", "2,16,16,4"]
+    options = ["--dtype", "float32", "--batch", "80"]
+    options += [] if script == "chains" else ["--patterns", "2,16,16,4"]
     options += ["--rounds", "2"] if script == "cpu_rivals" else ["--device", "cpu", "--max-seconds", "0.002"]
     command = [sys.executable, str(FOLDER / f"{script}.py"), *options]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -1,0 +1,87 @@
+"""Two factors in one launch, in two, and the dense matrix in their place.
+
+    python benchmarks/chains.py --device cuda --dtype float16 > chains.csv
+
+The chains are those of appendix B.7 (batch 128 of 197 tokens) and the defaults for the layers of GPT-2 medium. `fused`
+is ksmm::ks_chain, which takes two launches where no kernel takes both factors; the last columns are ratios, below 1
+where one launch wins. Calls below 50 µs are replayed from a CUDA graph.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+
+import torch
+from side_by_side import seconds_without_launch
+
+import ksmm
+from ksmm.implementations import get_implementation
+from ksmm.measure import timer
+from ksmm.measure.protocol import Protocol
+from ksmm.networks.chains import default_chain, paper_chain
+from ksmm.problem import DTYPES
+
+COLUMNS = ["chain", "batch_size", "dtype", "fused_s", "two_launches_s", "dense_s", "fused_over_two", "fused_over_dense"]
+SIZES = {paper_chain: ((384, 384), (384, 1536), (1536, 384)), default_chain: ((1024, 1024), (1024, 4096), (4096, 1024))}
+
+
+def seconds_of_chain(
+    chain: ksmm.Chain, batch_size: int, dtype: torch.dtype, device: str, limit: Protocol
+) -> list[float]:
+    """Median times in one call, in two, and of the dense matrix.
+
+    Args:
+        chain: of two factors.
+        batch_size: rows of X.
+        dtype: of all operands.
+        device: "cpu" or "cuda".
+        limit: how long to measure.
+
+    Raises:
+        ValueError: the kernel does not run there; the message says why.
+    """
+    kernel = get_implementation("kernel")
+    reason = kernel.supports(ksmm.Problem(chain[0], batch_size, dtype, "batch_first", device))
+    if reason is not None:
+        raise ValueError(f"there is nothing to measure: {reason}")
+    outer, inner = (
+        kernel.pack(torch.randn(pattern.weight_shape, device=device).div(pattern.c**0.5).to(dtype), "batch_first")
+        for pattern in chain
+    )
+    x = torch.randn(batch_size, chain.shape[1], device=device).to(dtype)
+    dense = torch.randn(chain.shape, device=device).to(dtype)
+    runs = (
+        lambda: kernel.matmul_chain(inner, outer, x),
+        lambda: kernel.matmul(outer, kernel.matmul(inner, x)),
+        lambda: torch.nn.functional.linear(x, dense),
+    )
+    with timer.strict_precision(), torch.no_grad():
+        return [seconds_without_launch(run, device, limit) for run in runs]
+
+
+def main() -> None:
+    """Measures and writes CSV to the standard output, row by row."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--batch", type=int, default=128 * 197)
+    parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
+    parser.add_argument("--dtype", default="float16", choices=list(DTYPES))
+    parser.add_argument("--max-seconds", type=float, default=0.5, help="for each number")
+    arguments = parser.parse_args()
+    protocol = Protocol(max_seconds=arguments.max_seconds)
+    writer = csv.writer(sys.stdout)
+    writer.writerow(COLUMNS)
+    for rule, sizes in SIZES.items():
+        for in_features, out_features in sizes:
+            chain = rule(in_features, out_features)
+            fused, two, dense = seconds_of_chain(
+                chain, arguments.batch, DTYPES[arguments.dtype], arguments.device, protocol
+            )
+            numbers = [f"{number:.4g}" for number in (fused, two, dense, fused / two, fused / dense)]
+            writer.writerow([str(chain), arguments.batch, arguments.dtype, *numbers])
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
