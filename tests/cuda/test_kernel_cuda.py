@@ -127,3 +127,22 @@ def test_every_output_is_written(operator, layout: str, dtype: torch.dtype) -> N
         y = operator(x, weight, layout)
         assert y.data_ptr() == address, "the allocator did not hand out the poisoned memory: the test shows nothing"
         assert_close(y, reference_matmul(weight, x, layout), tolerance(dtype, problem.pattern))
+
+
+@every_dtype
+@pytest.mark.parametrize(("batch", "offset"), [(2051, 0), (2048, 1), (4097, 3)])
+def test_rows_that_no_vector_fits_by_way_of_copies(dtype: torch.dtype, batch: int, offset: int, operator) -> None:
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("the copies are for the kernels of compute capability 9.0")
+    for entries in ((2, 24, 40, 3), (1, 64, 48, 8), (1, 9, 7, 1)):
+        pattern = Pattern(*entries)
+        buffer = torch.randn(pattern.columns * batch + offset, device="cuda").to(dtype)
+        x = buffer[offset:].view(pattern.columns, batch)
+        weight = torch.randn(pattern.weight_shape, device="cuda").div(pattern.c**0.5).to(dtype)
+        bias = torch.randn(pattern.rows, device="cuda").to(dtype)
+        numbers = dict(
+            reversed(entry.split(" ", 1)) for entry in torch.ops.ksmm.configurations(x, weight, "batch_last")
+        )
+        y = torch.ops.ksmm.ks_matmul(x, weight, "batch_last", bias, "default", int(numbers["padded"]))
+        expected = reference_matmul(weight.double(), x.double(), "batch_last") + bias.double()[:, None]
+        assert_close(y, expected, tolerance(dtype, pattern))

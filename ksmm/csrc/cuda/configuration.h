@@ -35,6 +35,9 @@ struct Configuration {
                         const Workspace& workspace, cudaStream_t stream);
 };
 
+// What the cost model predicts of the fastest for contiguous operands at multiples of 16 bytes and an arranged weight.
+double least_seconds(const Problem& problem, const Machine& machine);
+
 // A family: an array that lives as long as the program.
 struct Configurations {
   const Configuration* data;

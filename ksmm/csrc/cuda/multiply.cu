@@ -1,5 +1,7 @@
 // The entry points: all configurations in one list, the cost model's choice among them, and the launch.
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <unordered_map>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "hopper/planes.h"
 #include "hopper/tf32.cuh"
 #include "hopper/three_passes.h"
+#include "padded.h"
 #include "portable.cuh"
 
 namespace ksmm {
@@ -21,7 +24,7 @@ const std::vector<Configuration>& all() {
     std::vector<Configuration> list;
     for (const Configurations family :
          {portable_configurations(), gemm_configurations(), hopper::planes_configurations(),
-          hopper::three_pass_configurations(), tf32_configurations()})
+          hopper::three_pass_configurations(), tf32_configurations(), padded_configurations()})
       list.insert(list.end(), family.data, family.data + family.count);
     return list;
   }();
@@ -124,6 +127,18 @@ cudaError_t find(const Problem& problem, const Operands& operands, int wanted, i
 }
 
 }  // namespace
+
+double least_seconds(const Problem& problem, const Machine& machine) {
+  const bool first = problem.layout == Layout::batch_first;
+  Operands operands = {};
+  operands.x_stride = first ? problem.a * problem.c * problem.d : problem.batch;
+  operands = once_arranged(problem, operands);
+  double least = INFINITY;
+  for (const Configuration& configuration : all())
+    if (configuration.takes(problem, operands, machine))
+      least = std::min(least, configuration.seconds(problem, machine));
+  return least;
+}
 
 int configuration_count() { return static_cast<int>(all().size()); }
 
