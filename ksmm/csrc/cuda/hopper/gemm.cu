@@ -87,8 +87,8 @@ double gemm_seconds(const GemmView& view, GemmTile tile, const Machine& machine)
   const double reads = 2 * planes * view.c * (view.rows + static_cast<double>(view.b));
   const double writes = 2 * planes * view.rows * view.b;
   const double passes = columns / tile.columns;
-  const bool alternating = tile.hold == GemmHold::alternating && view.c <= 384;
-  const double streamed = alternating ? 1.02 : 1.05;
+  const bool whole = view.b % 128 == 0 || (view.b >= 96 && view.b < 128), wide = view.c <= 128 || view.b >= 4 * view.c;
+  const double streamed = tile.hold != GemmHold::alternating ? 1.05 : whole && wide ? 1.02 : 1.15;
   const double slower = (!resident ? streamed : view.b <= 64 && view.c <= 128 ? 1.0 : 1.1) * (0.99 + 0.01 * passes);
   const double memory = slower * (reads / 1.03 + writes / 0.8) / machine.memory_rate;
   const double operations = 2 * planes * rows * columns * rounded_up(view.c, gemm_step);

@@ -68,7 +68,12 @@ double planes_seconds(const Problem& problem, const Machine& machine) {
   const double idle = std::ceil(rounds) / rounds;
   const double columns = tiles_of(problem.c, 16) * 16.0;
   const double y_bytes = 2.0 * Tile::n * Tile::r * Tile::j;
-  const double cache = tiles * (columns * 2.0 * Tile::j * (Tile::n + Tile::r) + y_bytes) / machine.cache_rate;
+  const double fetched = tiles * (columns * 2.0 * Tile::j * (Tile::n + Tile::r) + y_bytes);
+  // measured on an H200: boxes of neighbouring blocks come at twice the rate; of rows that are far apart, some of them
+  // at half of that
+  const double row_bytes = 2.0 * problem.a * problem.d * std::max(problem.b, problem.c);
+  const double far = Tile::wide ? 1 + std::max(0.0, (row_bytes - 24e3) / 110e3) : 1;
+  const double cache = fetched / ((Tile::wide ? 1.15 : 1.9) * machine.cache_rate);
   const double rows = Tile::n * columns * 2.0 * Tile::j / Tile::row_bytes +
                       static_cast<double>(Tile::r) * Tile::j * tiles_of(problem.c, Tile::k);
   const double cycles = machine.cache_rate / 21;  // of all multiprocessors in a second, as in machine.cu
@@ -77,7 +82,7 @@ double planes_seconds(const Problem& problem, const Machine& machine) {
   const double elements = static_cast<double>(problem.batch) * problem.a * problem.d * (problem.b + problem.c) +
                           static_cast<double>(problem.a) * problem.b * problem.c * problem.d;
   const double memory = 2.0 * elements / (machine.memory_rate * (Tile::wide ? 0.7 : 0.9));
-  return 4e-6 + idle * std::max({memory, cache, engine, matrix});
+  return 4e-6 + far * idle * (0.85 * std::max({memory, cache, engine, matrix}) + 0.05 * (cache + engine + matrix));
 }
 
 // Enqueues the product (planes_instances.cuh).
