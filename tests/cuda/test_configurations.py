@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ksmm.patterns import Pattern
 from ksmm.problem import Problem
 from tests.cuda.products import assert_close, inputs, stored_as, tolerance
 from tests.shapes import bias_of, examples, expected, poison, problems
@@ -33,3 +34,22 @@ def test_any_shape(operator, order: str, problem: Problem, with_bias: bool) -> N
         except AssertionError as error:
             raise AssertionError(f"{name}: {error}") from error
         assert torch.equal(*results), f"{name}: two runs differ"
+
+
+@pytest.mark.parametrize(
+    ("entries", "batch", "family"),
+    [
+        ((1, 512, 512, 24), 4096, "three passes"),
+        ((1, 768, 768, 24), 4096, "three passes"),
+        ((1, 64, 64, 64), 4096, "planes sector"),
+        ((4, 64, 64, 16), 1, "planes"),
+        ((1, 256, 256, 1), 1, "gemm"),
+    ],
+    ids=str,
+)
+def test_the_cost_model_finds_the_family_that_was_measured_to_be_the_fastest(operator, entries, batch, family) -> None:
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("measured on compute capability 9.0")
+    x, weight = inputs(Problem(Pattern(*entries), batch, torch.float16, "batch_first", "cuda"))
+    chosen = torch.ops.ksmm.configurations(x, stored_as(weight, "packed"), "batch_first")[0]
+    assert chosen.split(" ", 1)[1].startswith(family)

@@ -10,20 +10,17 @@ namespace {
 __global__ void block_of_cluster() {}
 
 // Multiprocessors lie in groups of up to 18, whose clusters may leave some of them over.
-cudaError_t count_clusters(Machine* machine) {
-  cudaError_t error =
+cudaError_t count_pairs(Machine* machine) {
+  cudaLaunchAttribute attribute;
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {2, 1, 1};
+  cudaLaunchConfig_t launch = {};
+  launch.gridDim = dim3(2), launch.blockDim = dim3(32);
+  launch.dynamicSmemBytes = static_cast<size_t>(machine->shared_limit);
+  launch.attrs = &attribute, launch.numAttrs = 1;
+  const cudaError_t error =
       cudaFuncSetAttribute(block_of_cluster, cudaFuncAttributeMaxDynamicSharedMemorySize, machine->shared_limit);
-  for (int size = 1; size < 5 && error == cudaSuccess; size *= 2) {
-    cudaLaunchAttribute attribute;
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim = {static_cast<unsigned>(size), 1, 1};
-    cudaLaunchConfig_t launch = {};
-    launch.gridDim = dim3(static_cast<unsigned>(size)), launch.blockDim = dim3(32);
-    launch.dynamicSmemBytes = static_cast<size_t>(machine->shared_limit);
-    launch.attrs = &attribute, launch.numAttrs = 1;
-    error = cudaOccupancyMaxActiveClusters(&machine->clusters[size], block_of_cluster, &launch);
-  }
-  return error;
+  return error == cudaSuccess ? cudaOccupancyMaxActiveClusters(&machine->pairs, block_of_cluster, &launch) : error;
 }
 
 // Rates of one multiprocessor at 1 Hz, and of the memory's pins, that products reach in practice. For compute
@@ -38,8 +35,7 @@ cudaError_t ask(int device, Machine* machine) {
   machine->capability = properties.major * 10 + properties.minor;
   machine->multiprocessors = properties.multiProcessorCount;
   machine->shared_limit = static_cast<int>(properties.sharedMemPerBlockOptin);
-  for (const int size : {1, 2, 4}) machine->clusters[size] = machine->multiprocessors / size;
-  if (machine->capability == 90) error = count_clusters(machine);
+  if (machine->capability == 90) error = count_pairs(machine);
   const double cycles = 1e3 * clock_in_khz * properties.multiProcessorCount;
   const double pins = 2e3 * memory_in_khz * properties.memoryBusWidth / 8;
   const bool wide = machine->capability == 90 || machine->capability / 10 == 10;

@@ -91,12 +91,13 @@ __device__ inline void synchronize_cluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-// Hands registers of the calling warpgroup back, or takes some; needs __launch_bounds__(threads, 1). A block has what
-// it was launched with: a warpgroup that wants more waits for ever.
+// What a block was launched with; a warpgroup that wants more than the others have handed back waits for ever.
 constexpr int registers_at_launch(int threads) { return 65536 / threads / 8 * 8 * threads; }
 template <int GROWING_THREADS, int GROWN, int SHRINKING_THREADS, int SHRUNK>
 constexpr bool registers_suffice =
     GROWING_THREADS * GROWN + SHRINKING_THREADS * SHRUNK <= registers_at_launch(GROWING_THREADS + SHRINKING_THREADS);
+
+// Hands registers of the calling warpgroup back, or takes some; needs __launch_bounds__(threads, 1).
 template <int REGISTERS>
 __device__ inline void shrink_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));

@@ -122,7 +122,7 @@ cudaError_t launch_tile(const GemmView& view, StreamedTile<COLUMNS, STAGES, BUFF
   task.row_tiles = static_cast<int>((view.rows + rows - 1) / rows);
   task.column_tiles = static_cast<int>((view.b + Tile::columns - 1) / Tile::columns);
   task.tiles = static_cast<int>(task.row_tiles * task.column_tiles * view.groups_i * view.groups_j);
-  const int most = machine.clusters[Tile::cluster];
+  const int most = machine.pairs;
   return launch_overlapping(streamed_kernel<T, Tile, ROWS_CONTIGUOUS>,
                             Tile::cluster * (task.tiles < most ? task.tiles : most), Tile::threads, Tile::shared_bytes,
                             Tile::cluster, stream, task);
@@ -138,7 +138,7 @@ cudaError_t launch_tile(const GemmView& view, AlternatingTile, const Machine& ma
   task.row_tiles = static_cast<int>((view.rows + rows - 1) / rows);
   task.column_tiles = static_cast<int>((view.b + Tile::columns - 1) / Tile::columns);
   task.tiles = static_cast<int>(task.row_tiles * task.column_tiles * view.groups_i * view.groups_j);
-  const int most = machine.clusters[Tile::cluster];
+  const int most = machine.pairs;
   return launch_overlapping(alternating_kernel<T, ROWS_CONTIGUOUS>,
                             Tile::cluster * (task.tiles < most ? task.tiles : most), Tile::threads, Tile::shared_bytes,
                             Tile::cluster, stream, task);

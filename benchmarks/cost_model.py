@@ -1,0 +1,54 @@
+"""The cost model's choice against what tuning measured on an H200, on a machine without a GPU.
+
+    python benchmarks/cost_model.py benchmarks/cost_model    # compiled from cost_model.cu, which says how
+
+Tuning keeps the time of the fastest configuration and of the one that the cost model chose then. Where the present
+choice is one of the two, its time over the fastest is known: `mean` and `most` are of those, `known` says how many
+they are. The cost model was fitted to the same times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from ksmm.tuning.entry import Entry
+from ksmm.tuning.file import read_tuning
+
+TUNED = Path(__file__).resolve().parents[1] / "ksmm" / "tuned" / "nvidia-h200.json"
+
+
+def choices(program: Path, dtype: str, layout: str, entries: list[Entry]) -> list[str]:
+    """The name of the configuration that the cost model chooses for each entry."""
+    patterns = [",".join(map(str, entry.pattern)) for entry in entries]
+    command = [str(program), dtype, layout, str(entries[0].batch_size), *patterns]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    return [line.split("\t")[1] for line in lines]
+
+
+def main() -> None:
+    """Writes CSV to the standard output, a row for each dtype and layout."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", type=lambda name: Path(name).resolve())
+    program = parser.parse_args().program
+    entries = [entry for entry in read_tuning(TUNED).entries if entry.precision != "strict"]
+    writer = csv.writer(sys.stdout)
+    writer.writerow(["dtype", "layout", "problems", "known", "mean", "most"])
+    for dtype, layout in sorted({(entry.dtype, entry.layout) for entry in entries}):
+        of_both = [entry for entry in entries if (entry.dtype, entry.layout) == (dtype, layout)]
+        ratios = []
+        for entry, choice in zip(of_both, choices(program, dtype, layout, of_both), strict=True):
+            times = {entry.untuned_configuration: entry.untuned_ms, entry.configuration: entry.configuration_ms}
+            if choice in times:
+                ratios.append(times[choice] / entry.configuration_ms)
+        writer.writerow(
+            [dtype, layout, len(of_both), len(ratios), f"{statistics.mean(ratios):.3f}", f"{max(ratios):.2f}"]
+        )
+
+
+if __name__ == "__main__":
+    main()
