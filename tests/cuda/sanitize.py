@@ -30,6 +30,13 @@ PATTERNS = [
     *[(1, 64, 24, 6), (1, 72, 16, 16)],
     *[(1, 192, 40, 2), (1, 48, 40, 6), (1, 48, 72, 16), (1, 128, 136, 1)],
 ]
+CHAINS = [  # two factors, which one launch takes
+    ((1, 48, 64, 2), (2, 64, 40, 1)),
+    ((1, 192, 72, 2), (3, 48, 64, 1)),
+    ((1, 40, 72, 4), (3, 96, 24, 1)),
+    ((1, 136, 128, 8), (8, 128, 64, 1)),
+    ((1, 24, 200, 8), (2, 800, 32, 1)),
+]
 BATCHES = (3, 72)
 ORDERS = (((0, 3, 1, 2), 0), ((0, 3, 2, 1), 0), ((0, 1, 2, 3), 1))
 """How (a, b, c, d) is stored, and how many elements into its allocation X begins."""
@@ -70,6 +77,25 @@ def wrong_products() -> tuple[int, int]:
     return wrong, count
 
 
+def wrong_chains() -> tuple[int, int]:
+    """How many products of two factors were wrong, of how many."""
+    wrong = count = 0
+    for entries in CHAINS:
+        outer_pattern, inner_pattern = (Pattern(*pattern) for pattern in entries)
+        for dtype in (torch.float16, torch.bfloat16):
+            for batch in (*BATCHES, 300):
+                x, inner = operands(Problem(inner_pattern, batch, dtype, "batch_first", "cuda"), *ORDERS[0])
+                _, outer = operands(Problem(outer_pattern, batch, dtype, "batch_first", "cuda"), *ORDERS[0])
+                between = reference_matmul(inner.double().cpu(), x.double().cpu(), "batch_first")
+                reference = reference_matmul(outer.double().cpu(), between, "batch_first")
+                error = relative_error(torch.ops.ksmm.ks_chain(x, outer, inner).cpu(), reference)
+                count += 1
+                if not error < 2 * TOLERANCES[dtype]:
+                    wrong += 1
+                    sys.stderr.write(f"{entries}, batch {batch}, {dtype}: relative error {error:.2e}\n")
+    return wrong, count
+
+
 def main() -> int:
     """0 if every product is right, 1 if one is wrong, 2 if the kernel cannot be run."""
     if not torch.cuda.is_available():
@@ -81,7 +107,7 @@ def main() -> int:
         sys.stderr.write(f"{reason}\n")
         return 2
     torch.manual_seed(torch.seed() % 2**31)
-    wrong, count = wrong_products()
+    wrong, count = (sum(numbers) for numbers in zip(wrong_chains(), wrong_products(), strict=True))
     sys.stdout.write(f"{wrong} of {count} products wrong (seed {torch.initial_seed()})\n")
     return 1 if wrong else 0
 

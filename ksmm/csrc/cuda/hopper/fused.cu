@@ -62,7 +62,7 @@ cudaError_t launch(const Problem& inner, const Operands& of_inner, const Problem
   task.plane_rows = static_cast<int>(inner.b / Tile::j);
   task.slots = static_cast<int>(Tile::slots(outer.c, machine.shared_limit));
   task.tiles = parts_of(inner.batch, int64_t{fused_cluster} * Tile::n);
-  const int64_t clusters = std::min<int64_t>(task.tiles, machine.clusters[fused_cluster]);
+  const int64_t clusters = std::min<int64_t>(task.tiles, machine.pairs);
   return launch_overlapping(fused_kernel<T, Tile>, clusters * fused_cluster, Tile::threads,
                             Tile::shared_bytes(outer.c, task.slots), fused_cluster, stream, task);
 }
