@@ -49,12 +49,15 @@ double tile_seconds(const Problem& problem) {
   return 3e-6 + static_cast<double>(steps) * (d <= 2 ? 0.8e-6 : d <= 4 ? 1.3e-6 : 2.2e-6);
 }
 
-// ... and for 16 bits 1.6 to 3.4 of the time for X and Y, or 0.3 to 0.075 of the matrix units' rate.
+// ... and for 16 bits 1.6 to 3.4 of the time for X and Y, or 0.3 to 0.075 of the matrix units' rate. Rows that no
+// vector of 16 bytes fits are read element by element: 9 times the time for X and Y, or twice that of the steps.
 double seconds_of_16_bits(const Problem& problem, const Machine& machine) {
   const bool planes = problem.layout == Layout::batch_first && problem.d > 1;
+  const bool elements = problem.layout == Layout::batch_last && problem.batch % 8 != 0;
   const double arithmetic = operations_of(problem) / (machine.matrix_rate * (planes ? 0.075 : 0.3));
-  const double memory = (planes ? 3.4 : 1.6) * bytes_of(problem) / machine.memory_rate;
-  return launch_seconds + std::max({memory, idle(problem, machine) * arithmetic, tile_seconds(problem)});
+  const double memory = (planes ? 3.4 : elements ? 9 : 1.6) * bytes_of(problem) / machine.memory_rate;
+  const double steps = tile_seconds(problem) * (elements ? 2 : 1);
+  return launch_seconds + std::max({memory, idle(problem, machine) * arithmetic, steps});
 }
 
 cudaError_t launch_float32(const Problem& problem, const Operands& operands, const Machine&, const Workspace&,
