@@ -26,16 +26,36 @@ struct FusedBoxes {
     inner = {4,
              {first.c, first.b / Tile::j, Tile::j, first.a},
              {1, Tile::j * rows[1], rows[1], rows[0]},
-             {fused_step, 64 / Tile::j, Tile::j, 1}};
-    outer = {3, {second.c, second.b, Tile::j}, {1, planes[1], planes[3]}, {fused_step, 64, 1}};
+             {fused_step, Tile::b / Tile::j, Tile::j / 2, 1}};
+    outer = {3, {second.c, second.b, Tile::j}, {1, planes[1], planes[3]}, {fused_step, Tile::outer_rows / 2, 1}};
   }
 };
+
+// Where Z lies: it takes the place of the X that has been multiplied. shift: as in FusedTask, or -1 where it would take
+// the place of X that has not.
+template <class Tile>
+int shift_of_segments(const Problem& inner, const Problem& outer) {
+  const int64_t boxes = parts_of(inner.c, fused_step), of_block = Tile::b / Tile::j;
+  if (outer.c % 16 != 0) return -1;
+  for (int shift = 0; shift <= 2; ++shift)  // Z of each block in the place of the block's X
+    if (of_block == 16 << shift && (Tile::splits == 1 ? Tile::b <= boxes * fused_step : Tile::b == boxes * fused_step))
+      return shift;
+  return Tile::splits == 1 && outer.c <= fused_step && Tile::j <= boxes ? 2 : -1;  // all in that of the first one
+}
+
+template <class Tile>
+int64_t slots_of(const Problem& inner, const Machine& machine) {
+  const int64_t boxes = inner.a * parts_of(inner.c, fused_step);
+  const int64_t room = machine.shared_limit - fused_extra_bytes - boxes * Tile::box_bytes;
+  return boxes > fused_most_boxes ? 0 : std::min<int64_t>(room / Tile::slot_bytes, fused_most_slots);
+}
 
 template <class Tile>
 bool takes(const Problem& inner, const Operands& of_inner, const Problem& outer, const Operands& of_outer,
            const Machine& machine) {
   const auto aligned = [](const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; };
-  if (outer.d != Tile::j || inner.b % (8 * Tile::j) != 0 || Tile::slots(outer.c, machine.shared_limit) < 4)
+  if (outer.d != Tile::j || inner.b != Tile::b || outer.b % 8 != 0 || slots_of<Tile>(inner, machine) < 3 ||
+      shift_of_segments<Tile>(inner, outer) < 0)
     return false;
   const FusedBoxes<Tile> boxes(inner, of_inner, outer, of_outer);
   return aligned(of_outer.y) && can_describe(of_inner.x, inner.dtype, boxes.x) &&
@@ -54,17 +74,18 @@ cudaError_t launch(const Problem& inner, const Operands& of_inner, const Problem
   if (error != cudaSuccess) return error;
   task.bias = static_cast<const uint16_t*>(of_outer.bias), task.y = static_cast<uint16_t*>(of_outer.y);
   task.batch = inner.batch;
-  task.b = static_cast<int>(outer.b), task.c = static_cast<int>(outer.c);
-  task.boxes = static_cast<int>(Tile::boxes(outer.c));
-  task.inner_steps = static_cast<int>(parts_of(inner.c, fused_step));
-  task.groups_of_block = static_cast<int>(parts_of(inner.b, 64));
-  task.groups = static_cast<int>(inner.a) * task.groups_of_block;
-  task.plane_rows = static_cast<int>(inner.b / Tile::j);
-  task.slots = static_cast<int>(Tile::slots(outer.c, machine.shared_limit));
+  task.b = static_cast<int>(outer.b), task.blocks = static_cast<int>(inner.a);
+  task.inner_boxes = static_cast<int>(parts_of(inner.c, fused_step));
+  task.outer_boxes = static_cast<int>(parts_of(outer.c, fused_step));
+  task.segments = static_cast<int>(outer.c / 16);
+  task.shift = shift_of_segments<Tile>(inner, outer);
+  task.slots = static_cast<int>(slots_of<Tile>(inner, machine));
   task.tiles = parts_of(inner.batch, int64_t{fused_cluster} * Tile::n);
   const int64_t clusters = std::min<int64_t>(task.tiles, machine.pairs);
-  return launch_overlapping(fused_kernel<T, Tile>, clusters * fused_cluster, Tile::threads,
-                            Tile::shared_bytes(outer.c, task.slots), fused_cluster, stream, task);
+  const int64_t shared =
+      fused_extra_bytes + task.blocks * task.inner_boxes * Tile::box_bytes + task.slots * Tile::slot_bytes;
+  return launch_overlapping(fused_kernel<T, Tile>, clusters * fused_cluster, Tile::threads, shared, fused_cluster,
+                            stream, task);
 }
 
 template <class T, class Tile, class... Others>
@@ -80,7 +101,7 @@ cudaError_t launch_first(const Problem& inner, const Operands& of_inner, const P
 template <class T>
 cudaError_t launch_any(const Problem& inner, const Operands& of_inner, const Problem& outer, const Operands& of_outer,
                        const Machine& machine, cudaStream_t stream) {
-  return launch_first<T, FusedTile<2, 64>, FusedTile<4, 64>, FusedTile<8, 64>, FusedTile<8, 32>>(
+  return launch_first<T, FusedTile<2, 64, 3, 1, 96>, FusedTile<2, 48, 3, 1, 96>, FusedTile<8, 128, 1, 2, 64>>(
       inner, of_inner, outer, of_outer, machine, stream);
 }
 
@@ -89,7 +110,7 @@ cudaError_t launch_any(const Problem& inner, const Operands& of_inner, const Pro
 cudaError_t multiply_fused(const Problem& inner, const Operands& of_inner, const Problem& outer,
                            const Operands& of_outer, const Machine& machine, cudaStream_t stream) {
   const bool monarch = inner.d == 1 && outer.a == 1 && inner.layout == Layout::batch_first &&
-                       inner.dtype != Dtype::float32 && inner.batch <= INT32_MAX && inner.c >= 16 && outer.c >= 16;
+                       inner.dtype != Dtype::float32 && inner.batch <= INT32_MAX && inner.c >= 16;
   if (machine.capability != 90 || !monarch || !is_arranged(inner, of_inner) || !is_arranged(outer, of_outer))
     return cudaErrorNotSupported;
   return inner.dtype == Dtype::float16 ? launch_any<float16>(inner, of_inner, outer, of_outer, machine, stream)

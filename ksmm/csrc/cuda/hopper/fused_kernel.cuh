@@ -1,14 +1,15 @@
 // Two factors in one launch, in batch_first: (1, b, c, d) · (a', b', c', 1), what a Monarch layer is. Features between
 // the factors never leave the chip.
 //
-// A block multiplies its rows of X by the inner factor and writes the sums, rounded as in device memory, to shared
-// memory as the operand of the outer factor: one matrix for each of its d planes. Both weights stream past, shared by a
-// cluster of two blocks; Y of all planes waits in registers, so that whole sectors are written.
+// A block keeps its rows of X in shared memory and multiplies them by the blocks of the inner factor; the sums of a
+// block, rounded as in device memory, take the place of its X, as the operand of the outer factor: d planes of them.
+// Both weights stream past, shared by a cluster of two blocks. Y of all planes waits in registers, so that whole
+// sectors are written.
 #pragma once
 
 #include "../number.cuh"
 #include "copy.cuh"
-#include "fused_tile.cuh"
+#include "fused_store.cuh"
 #include "gemm_epilogue.cuh"
 #include "overlap.cuh"
 #include "products.cuh"
@@ -17,9 +18,12 @@ namespace ksmm::hopper {
 
 struct FusedShared {
   Barrier full[fused_most_slots], empty[fused_most_slots];
+  Barrier x_full[fused_most_boxes], x_empty;
 
-  __device__ void init(int slots) {
-    for (int slot = 0; slot < slots; ++slot) full[slot].init(1), empty[slot].init(2 * fused_cluster);
+  __device__ void init(int slots, int boxes, int warpgroups) {
+    for (int slot = 0; slot < slots; ++slot) full[slot].init(1), empty[slot].init(warpgroups * fused_cluster);
+    for (int box = 0; box < boxes; ++box) x_full[box].init(1);
+    x_empty.init(warpgroups);
     publish_barriers();
   }
 };
@@ -34,14 +38,7 @@ struct FusedRing {
   __device__ int last() const { return slot == 0 ? slots - 1 : slot - 1; }
 };
 
-// 64 rows of the inner factor: those of all J planes that have 64 / J neighbouring k.
-template <int J>
-struct FusedGroup {
-  int i, first;  // block of the inner factor; row of a plane within it
-  __device__ FusedGroup(const FusedTask& task, int group)
-      : i(group / task.groups_of_block), first(group % task.groups_of_block * (64 / J)) {}
-};
-
+// Fetches both weights: each block of the cluster loads one half of a stage for both blocks.
 template <class Tile>
 struct FusedFeeder {
   const FusedTask& task;
@@ -50,188 +47,152 @@ struct FusedFeeder {
   FusedRing ring;
   int rank;
 
-  __device__ Barrier& next_stage(int bytes) {
+  __device__ Barrier& next_stage(int rows) {
     shared.empty[ring.slot].wait_for_cluster(ring.phase ^ 1);
-    shared.full[ring.slot].arrive_expecting(bytes);
+    shared.full[ring.slot].arrive_expecting(rows * fused_row);
     return shared.full[ring.slot];
   }
-  // The rows of both warpgroups, of which each block loads one half for both blocks; then the X of each. A group that
-  // is not there is read as zeros.
-  __device__ void feed_inner(int64_t n) {
-    constexpr uint16_t everyone = (1 << fused_cluster) - 1;
-    for (int group = 0; group < task.groups; group += 2)
-      for (int step = 0; step < task.inner_steps; ++step) {
-        const FusedGroup<Tile::j> mine(task, group + rank);
-        load_for(everyone, stages + ring.slot * fused_slot + rank * (fused_slot / 2), task.inner,
-                 next_stage(fused_slot), Keep::last_out, step * fused_step, mine.first, 0, mine.i);
-        ring.advance();
-        Barrier& full = next_stage(2 * Tile::plane_bytes);
-        for (int of = 0; of < 2; ++of)
-          load(stages + ring.slot * fused_slot + of * Tile::plane_bytes, task.x, full, Keep::normal, step * fused_step,
-               FusedGroup<Tile::j>(task, group + of).i, static_cast<int>(n));
-        ring.advance();
-      }
+  __device__ unsigned char* half(int rows) const {
+    return stages + ring.slot * Tile::slot_bytes + rank * (rows / 2) * fused_row;
   }
-  __device__ void feed_outer() {
+  __device__ void feed() {
     constexpr uint16_t everyone = (1 << fused_cluster) - 1;
-    for (int r = 0; r < task.b; r += 128)
+    for (int i = 0; i < task.blocks; ++i)
+      for (int box = 0; box < task.inner_boxes; ++box, ring.advance())
+        load_for(everyone, half(Tile::b), task.inner, next_stage(Tile::b), Keep::last_out, box * fused_step, 0,
+                 rank * (Tile::j / 2), i);
+    for (int r = 0; r < task.b; r += Tile::outer_rows)
       for (int plane = 0; plane < Tile::j; ++plane)
-        for (int box = 0; box < task.boxes; ++box, ring.advance())
-          load_for(everyone, stages + ring.slot * fused_slot + rank * (fused_slot / 2), task.outer,
-                   next_stage(fused_slot), Keep::last_out, box * fused_step, r + rank * 64, plane);
+        for (int box = 0; box < task.outer_boxes; ++box, ring.advance())
+          load_for(everyone, half(Tile::outer_rows), task.outer, next_stage(Tile::outer_rows), Keep::last_out,
+                   box * fused_step, r + rank * (Tile::outer_rows / 2), plane);
   }
 };
 
-// Adds the products of 64 rows and N columns over the 64 k of a stage.
-template <class T, int N>
-__device__ inline void multiply_fused(float (&sums)[N / 2], uint32_t rows, uint32_t columns, bool accumulate) {
-  begin_products();
-#pragma unroll
-  for (int step = 0; step < fused_step / 16; ++step)
-    Products<T, N>::template from_shared<false>(sums, describe(rows + step * 32, Swizzle::bytes_128, 1024),
-                                                describe(columns + step * 32, Swizzle::bytes_128, 1024),
-                                                accumulate || step > 0);
-  commit_products();
-}
-
-template <int N>
-__device__ inline void fence_fused(float (&sums)[N / 2]) {
-#pragma unroll
-  for (int at = 0; at < N / 2; ++at) fence_register(sums[at]);
-}
-
-// Rounds the sums of a group and writes them to Z: of the fragment's rows, eight neighbours are k of one plane.
-// Matrices beyond the block's rows go to `nowhere`.
-template <class T, class Tile>
-__device__ inline void put_between(const float (&sums)[Tile::n / 2], const FusedTask& task, int group, uint32_t z,
-                                   uint32_t nowhere) {
-  constexpr int octets = 8 / Tile::j;  // of a plane's rows in a group
-  const FusedGroup<Tile::j> place(task, group);
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, matrix = lane / 8;
-  const int eighth = 2 * warp + matrix % 2, plane = eighth / octets, row = place.first + eighth % octets * 8;
-  const int k = place.i * task.plane_rows + row;
-  const bool there = group < task.groups && row < task.plane_rows;
-  const uint32_t to = z + k / fused_step * Tile::box_bytes + plane * Tile::plane_bytes;
-#pragma unroll
-  for (int q = 0; q < Tile::n / 8; q += 2) {
-    const int n = 8 * (q + matrix / 2) + lane % 8;
-    uint32_t pairs[4];
-#pragma unroll
-    for (int at = 0; at < 4; ++at) pairs[at] = pack_pair<T>(sums[4 * q + 2 * at], sums[4 * q + 2 * at + 1]);
-    store_matrices<true>(there ? to + n * fused_row + ((k / 8 % 8) ^ (n % 8)) * 16 : nowhere + lane * 16, pairs);
-  }
-}
-
-// Rounds the sums of a plane of Y, with the bias of its two rows.
-template <class T, class Tile>
-__device__ inline void pack_fused(uint32_t (&packed)[Tile::n / 4], float (&sums)[Tile::n / 2], const FusedTask& task,
-                                  int plane, int r) {
-  fence_fused<Tile::n>(sums);
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    float bias = 0;
-    if (task.bias != nullptr && r + 8 * h < task.b)
-      bias = to_float<T>(__ldg(task.bias + static_cast<int64_t>(r + 8 * h) * Tile::j + plane));
-#pragma unroll
-    for (int q = 0; q < Tile::n / 8; ++q)
-      packed[2 * q + h] = pack_pair<T>(sums[4 * q + 2 * h] + bias, sums[4 * q + 2 * h + 1] + bias);
-  }
-}
-
-// packed[j][2 q + h] holds n = 8 q + 2 (lane % 4), and the next n in its upper half, of row r + 8 h. The J numbers of
-// an (r, n) are neighbours in Y, and so are those of the next r, which another lane has.
+// Fetches the rows of X of a tile, once Z of the last one has been read.
 template <class Tile>
-__device__ inline void store_fused(const uint32_t (&packed)[Tile::j][Tile::n / 4], const FusedTask& task,
-                                   int64_t first_n, int r) {
-  const int64_t features = static_cast<int64_t>(task.b) * Tile::j;
-#pragma unroll
-  for (int q = 0; q < Tile::n / 8; ++q)
-#pragma unroll
-    for (int h = 0; h < 2; ++h)
-#pragma unroll
-      for (int next = 0; next < 2; ++next) {
-        const int64_t n = first_n + 8 * q + 2 * (threadIdx.x % 4) + next;
-        if (n >= task.batch || r + 8 * h >= task.b) continue;
-        uint32_t words[Tile::j / 2];
-#pragma unroll
-        for (int word = 0; word < Tile::j / 2; ++word)
-          words[word] =
-              __byte_perm(packed[2 * word][2 * q + h], packed[2 * word + 1][2 * q + h], next ? 0x7632 : 0x5410);
-        uint16_t* to = task.y + n * features + static_cast<int64_t>(r + 8 * h) * Tile::j;
-        if constexpr (Tile::j == 8)
-          *reinterpret_cast<uint4*>(to) = make_uint4(words[0], words[1], words[2], words[3]);
-        else if constexpr (Tile::j == 4)
-          *reinterpret_cast<uint2*>(to) = make_uint2(words[0], words[1]);
-        else
-          *reinterpret_cast<uint32_t*>(to) = words[0];
-      }
+__device__ inline void fetch_rows(const FusedTask& task, FusedShared& shared, unsigned char* z, int64_t n,
+                                  uint32_t phase) {
+  shared.x_empty.wait(phase ^ 1);
+  for (int i = 0, at = 0; i < task.blocks; ++i)
+    for (int box = 0; box < task.inner_boxes; ++box, ++at) {
+      shared.x_full[at].arrive_expecting(Tile::box_bytes);
+      load(z + at * Tile::box_bytes, task.x, shared.x_full[at], Keep::first_out, box * fused_step, i,
+           static_cast<int>(n));
+    }
+}
+
+// Adds the products of 64 n and COLUMNS columns over 16 k.
+template <class T, int COLUMNS>
+__device__ inline void multiply_segment(float (&sums)[COLUMNS / 2], uint32_t rows, uint32_t columns, bool accumulate) {
+  Products<T, COLUMNS>::template from_shared<false>(sums, describe(rows, Swizzle::bytes_128, 1024),
+                                                    describe(columns, Swizzle::bytes_128, 1024), accumulate);
 }
 
 template <class T, class Tile>
 struct FusedConsumer {
   const FusedTask& task;
   FusedShared& shared;
-  uint32_t z, stages, nowhere;
+  uint32_t z, stages;  // z: of the warpgroup's rows
+  int warpgroup, split;
   FusedRing ring;
 
+  __device__ uint32_t stage() const { return stages + ring.slot * Tile::slot_bytes; }
   __device__ void release(int slot) {
     if (threadIdx.x % 128 < fused_cluster) shared.empty[slot].arrive_at(threadIdx.x % 128);
   }
-  __device__ void multiply_inner() {
-    const int warpgroup = threadIdx.x / 128;
-    for (int group = warpgroup; group < task.groups + warpgroup; group += 2) {
-      float sums[Tile::n / 2];
-      fence_fused<Tile::n>(sums);
-      int step = 0;
-      do {
-        shared.full[ring.slot].wait(ring.phase);
-        const uint32_t rows = stages + ring.slot * fused_slot + warpgroup * (fused_slot / 2);
-        ring.advance();
-        shared.full[ring.slot].wait(ring.phase);
-        multiply_fused<T, Tile::n>(sums, rows, stages + ring.slot * fused_slot + warpgroup * Tile::plane_bytes,
-                                   step > 0);
-        wait_for_products<0>();
-        release(ring.last()), release(ring.slot);
-        ring.advance();
-      } while (++step < task.inner_steps);
-      fence_fused<Tile::n>(sums);
-      put_between<T, Tile>(sums, task, group, z, nowhere);
+  // Where 16 k of a plane of Z begin.
+  __device__ uint32_t segment(int plane, int s) const {
+    const int at = (((s >> task.shift) * Tile::j + plane) << task.shift) + (s & ((1 << task.shift) - 1));
+    return z + at / 4 * Tile::box_bytes + at % 4 * 32;
+  }
+
+  // Rounds the sums of block i, 8 k of a plane for each 8 columns, and writes them to Z.
+  __device__ void put_between(const float (&sums)[Tile::b / 2], int i) {
+    constexpr int octets = Tile::b / Tile::j / 8;  // of a plane
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, matrix = lane / 8;
+    const int row = 16 * warp + 8 * (matrix % 2) + lane % 8;
+#pragma unroll
+    for (int q = 0; q < Tile::b / 8; q += 2) {
+      uint32_t pairs[4];
+#pragma unroll
+      for (int at = 0; at < 4; ++at) pairs[at] = pack_pair<T>(sums[4 * q + 2 * at], sums[4 * q + 2 * at + 1]);
+      const int own = q + matrix / 2, plane = own / octets, octet = i * octets + own % octets;
+      const uint32_t to = segment(plane, octet / 2);
+      const uint32_t chunk = (to - z) / 16 % 8 + octet % 2;
+      store_matrices<false>((to & ~127u) + row * fused_row + (chunk ^ (row % 8)) * 16, pairs);
     }
   }
-  // The products of one plane of 64 r. `ready` runs once the products before are complete, while these are under way.
-  template <class Ready>
-  __device__ void multiply_plane(float (&sums)[Tile::n / 2], int plane, Ready ready) {
-    int box = 0;
-    do {  // once at least: a loop that may be left out makes the compiler serialise the products
-      shared.full[ring.slot].wait(ring.phase);
-      multiply_fused<T, Tile::n>(sums, stages + ring.slot * fused_slot + threadIdx.x / 128 * (fused_slot / 2),
-                                 z + box * Tile::box_bytes + plane * Tile::plane_bytes, box > 0);
-      wait_for_products<1>();
-      if (box == 0)
-        ready();
-      else
-        release(ring.last());
-      ring.advance();
-    } while (++box < task.boxes);
+
+  __device__ void multiply_inner(uint32_t phase) {
+    for (int i = 0, at = 0; i < task.blocks; ++i) {
+      if (i % Tile::splits != split) {  // another warpgroup's: slots are given back in turn all the same
+        for (int box = 0; box < task.inner_boxes; ++box, ++at, ring.advance()) {
+          shared.full[ring.slot].wait(ring.phase);
+          release(ring.slot);
+        }
+        continue;
+      }
+      float sums[Tile::b / 2];
+      fence_sums<Tile::b>(sums);
+      int box = 0;
+      do {
+        shared.x_full[at].wait(phase);
+        shared.full[ring.slot].wait(ring.phase);
+        begin_products();
+#pragma unroll
+        for (int step = 0; step < fused_step / 16; ++step)
+          multiply_segment<T, Tile::b>(sums, z + at * Tile::box_bytes + step * 32, stage() + step * 32,
+                                       box > 0 || step > 0);
+        commit_products();
+        wait_for_products<0>();
+        release(ring.slot);
+        ring.advance(), ++at;
+      } while (++box < task.inner_boxes);
+      fence_sums<Tile::b>(sums);
+      synchronize(2 + warpgroup, 128);  // all four warps are done with this X
+      put_between(sums, i);
+    }
   }
+
+  // The products of one plane of COLUMNS r.
+  __device__ void multiply_plane(float (&sums)[Tile::columns / 2], int plane) {
+    fence_sums<Tile::columns>(sums);
+    int s = 0;
+    do {
+      shared.full[ring.slot].wait(ring.phase);
+      const uint32_t columns = stage() + split * Tile::columns * fused_row;
+      const int end = s + 4 < task.segments ? s + 4 : task.segments;
+      begin_products();
+      do {
+        multiply_segment<T, Tile::columns>(sums, segment(plane, s), columns + s % 4 * 32, s > 0);
+      } while (++s < end);
+      commit_products();
+      if (s > 4) {
+        wait_for_products<1>();
+        release(ring.last());
+      }
+      ring.advance();
+    } while (s < task.segments);
+    wait_for_products<0>();
+    release(ring.last());
+    fence_sums<Tile::columns>(sums);
+  }
+
   __device__ void multiply_outer(int64_t n) {
-    const int own = static_cast<int>(threadIdx.x / 128 * 64 + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4);
-    for (int r = 0; r < task.b; r += 128) {
-      float sums[2][Tile::n / 2];
-      uint32_t packed[Tile::j][Tile::n / 4];
+    const int lane = threadIdx.x % 32;
+    const int64_t row = n + threadIdx.x / 32 % 4 * 16 + lane / 4;
+    for (int first = 0; first < task.b; first += Tile::outer_rows) {
+      uint32_t packed[Tile::j][Tile::columns / 4];
+      const int r = first + split * Tile::columns;
 #pragma unroll
       for (int plane = 0; plane < Tile::j; ++plane) {
-        fence_fused<Tile::n>(sums[plane % 2]);
-        multiply_plane(sums[plane % 2], plane, [&] {
-          if (plane == 0) return;
-          release(ring.last());
-          pack_fused<T, Tile>(packed[plane > 0 ? plane - 1 : 0], sums[(plane + 1) % 2], task, plane - 1, r + own);
-        });
+        float sums[Tile::columns / 2];
+        multiply_plane(sums, plane);
+        pack_plane<T, Tile>(packed[plane], sums, task, plane, r);
       }
-      wait_for_products<0>();
-      release(ring.last());
-      pack_fused<T, Tile>(packed[Tile::j - 1], sums[(Tile::j - 1) % 2], task, Tile::j - 1, r + own);
-      store_fused<Tile>(packed, task, n, r + own);
+      if (first + Tile::outer_rows >= task.b && threadIdx.x % 128 == 0) shared.x_empty.arrive();
+      store_planes<Tile>(packed, task, row, r);
     }
   }
 };
@@ -239,45 +200,50 @@ struct FusedConsumer {
 template <class T, class Tile>
 __global__ __launch_bounds__(Tile::threads, 1) void fused_kernel(const __grid_constant__ FusedTask task) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  static_assert(registers_suffice<Tile::consumers, 232, Tile::threads - Tile::consumers, 40>);
+  static_assert(registers_suffice<Tile::consumers, Tile::grown, Tile::threads - Tile::consumers, Tile::shrunk>);
   extern __shared__ unsigned char unaligned[];
   unsigned char* z = unaligned + (1024 - shared_address(unaligned) % 1024) % 1024;
-  unsigned char* stages = z + task.boxes * Tile::box_bytes;
-  unsigned char* nowhere = stages + task.slots * fused_slot;  // 512 bytes, then the barriers
-  auto& shared = *reinterpret_cast<FusedShared*>(nowhere + 512);
+  const int boxes = task.blocks * task.inner_boxes;
+  unsigned char* stages = z + boxes * Tile::box_bytes;
+  auto& shared = *reinterpret_cast<FusedShared*>(stages + task.slots * Tile::slot_bytes);
   const int rank = static_cast<int>(rank_in_cluster());
   if (threadIdx.x == 0) {
-    shared.init(task.slots);
+    shared.init(task.slots, boxes, Tile::warpgroups);
     prefetch_map(task.x), prefetch_map(task.inner), prefetch_map(task.outer);
   }
-  // beyond c, where nothing is written, and W is zero
-  for (int at = threadIdx.x; at < task.boxes * Tile::box_bytes / 16; at += Tile::threads)
-    reinterpret_cast<uint4*>(z)[at] = make_uint4(0, 0, 0, 0);
-  fence_for_engines();
   __syncthreads();
   synchronize_cluster();
   wait_for_kernels_before();
   const int64_t clusters = gridDim.x / fused_cluster;
   const auto first_n = [&](int64_t tile) { return (tile * fused_cluster + rank) * Tile::n; };
+  uint32_t phase = 0;  // of X
   if (threadIdx.x < Tile::consumers) {
-    grow_registers<232>();
-    FusedConsumer<T, Tile> consumer{
-        task, shared, shared_address(z), shared_address(stages), shared_address(nowhere), FusedRing{task.slots}};
-    for (int64_t tile = blockIdx.x / fused_cluster; tile < task.tiles; tile += clusters) {
-      synchronize(1, Tile::consumers);  // both have read the last tile's Z
-      consumer.multiply_inner();
+    grow_registers<Tile::grown>();
+    const int warpgroup = threadIdx.x / 128, group = warpgroup / Tile::splits;
+    FusedConsumer<T, Tile> consumer{task,
+                                    shared,
+                                    shared_address(z) + group * 64 * fused_row,
+                                    shared_address(stages),
+                                    warpgroup,
+                                    warpgroup % Tile::splits,
+                                    FusedRing{task.slots}};
+    for (int64_t tile = blockIdx.x / fused_cluster; tile < task.tiles; tile += clusters, phase ^= 1) {
+      consumer.multiply_inner(phase);
       fence_for_engines();
-      synchronize(1, Tile::consumers);
-      consumer.multiply_outer(first_n(tile));
+      if constexpr (Tile::splits > 1)
+        synchronize(1, Tile::consumers);
+      else
+        synchronize(2 + warpgroup, 128);
+      consumer.multiply_outer(first_n(tile) + group * 64);
     }
   } else {
-    shrink_registers<40>();
+    shrink_registers<Tile::shrunk>();
     if (threadIdx.x == Tile::consumers) {
       FusedFeeder<Tile> feeder{task, shared, stages, FusedRing{task.slots}, rank};
-      for (int64_t tile = blockIdx.x / fused_cluster; tile < task.tiles; tile += clusters) {
-        feeder.feed_inner(first_n(tile));
-        feeder.feed_outer();
-      }
+      for (int64_t tile = blockIdx.x / fused_cluster; tile < task.tiles; tile += clusters) feeder.feed();
+    } else if (threadIdx.x == Tile::consumers + 32) {
+      for (int64_t tile = blockIdx.x / fused_cluster; tile < task.tiles; tile += clusters, phase ^= 1)
+        fetch_rows<Tile>(task, shared, z, first_n(tile), phase);
     }
   }
   __syncwarp();

@@ -1,4 +1,4 @@
-// The tile of the fused kernel, and what a block of it is told.
+// The tiles of the fused kernel, and what a block of it is told.
 #pragma once
 
 #include <cuda.h>
@@ -7,33 +7,32 @@
 
 namespace ksmm::hopper {
 
-constexpr int fused_step = 64;     // k of a stage: rows of 128 bytes, the widest swizzle
-constexpr int fused_row = 128;     // bytes of fused_step k
-constexpr int fused_slot = 16384;  // bytes of a stage: 128 rows of W, or 64 n of X twice
-constexpr int fused_cluster = 2;   // blocks that share both weights, with neighbouring n
-constexpr int fused_most_slots = 8;
+constexpr int fused_step = 64;    // k of a stage: rows of 128 bytes, the widest swizzle
+constexpr int fused_row = 128;    // bytes of fused_step k
+constexpr int fused_cluster = 2;  // blocks that share both weights, with neighbouring n
+constexpr int fused_most_slots = 8, fused_most_boxes = 16;
+constexpr int fused_extra_bytes = 1024 + 1024;  // to align to a swizzle's period, and the barriers
 
-// A block computes all features of N rows n: first the features Z between the factors, as J planes in shared memory (J
-// is d of the outer factor), then Y, 128 r of all planes at a time.
-template <int J_, int N_>
+// A block computes all features of 64 ROW_GROUPS rows n. J is d of the outer factor, B is b of the inner one. SPLITS
+// warpgroups share 64 n: each takes every SPLITS-th block of the inner factor, and COLUMNS r of the outer one at a
+// time.
+template <int J_, int B_, int ROW_GROUPS_, int SPLITS_, int COLUMNS_>
 struct FusedTile {
-  static constexpr int j = J_, n = N_;
-  static constexpr int consumers = 256, threads = 384;  // two warpgroups multiply, one thread of a third fetches
-  static constexpr int plane_bytes = N_ * fused_row;    // of fused_step k
-  static constexpr int box_bytes = J_ * plane_bytes;
-  static constexpr int extra_bytes = 1024 + 1024;  // to align to a swizzle's period; "nowhere" and the barriers
+  static constexpr int j = J_, b = B_, row_groups = ROW_GROUPS_, splits = SPLITS_, columns = COLUMNS_;
+  static constexpr int n = 64 * ROW_GROUPS_;
+  static constexpr int warpgroups = ROW_GROUPS_ * SPLITS_;
+  static constexpr int consumers = 128 * warpgroups, threads = consumers + 128;
+  static constexpr int grown = warpgroups == 3 ? 160 : 240, shrunk = 24;
+  static constexpr int box_bytes = n * fused_row;  // fused_step features of all n
+  static constexpr int outer_rows = SPLITS_ * COLUMNS_;
+  static constexpr int slot_bytes = (outer_rows > B_ ? outer_rows : B_) * fused_row;
 
-  static_assert(J_ == 2 || J_ == 4 || J_ == 8, "64 rows of the inner factor have multiples of 8 k of each plane");
-  static_assert(N_ == 32 || N_ == 64, "two boxes of X fill a stage at most");
-
-  static constexpr int64_t boxes(int64_t c) { return (c + fused_step - 1) / fused_step; }
-  static constexpr int64_t slots(int64_t c, int64_t shared_limit) {
-    const int64_t room = (shared_limit - extra_bytes - boxes(c) * box_bytes) / fused_slot;
-    return room < fused_most_slots ? room : fused_most_slots;
-  }
-  static constexpr int64_t shared_bytes(int64_t c, int64_t slots) {
-    return boxes(c) * box_bytes + slots * fused_slot + extra_bytes;
-  }
+  static_assert(warpgroups == 2 || warpgroups == 3, "what the registers are divided among");
+  static_assert(J_ == 2 || J_ == 4 || J_ == 8, "neighbours in Y that a thread can write at once");
+  static_assert(B_ % (8 * J_) == 0 && B_ % 16 == 0, "the sums are written 8 k of a plane at a time, from pairs");
+  static_assert(B_ / 2 % 8 == 0 && outer_rows / 2 % 8 == 0, "each block of the cluster loads half of a stage");
+  static_assert(COLUMNS_ % 16 == 0, "the sums are written from pairs of 8 columns");
+  static_assert(n <= 256, "a box of the copy engine");
 };
 
 struct FusedTask {
@@ -43,14 +42,14 @@ struct FusedTask {
   const uint16_t* bias;  // or null
   uint16_t* y;
   int64_t batch;
-  int b, c;         // of the outer factor
-  int boxes;        // of Z: steps of its c
-  int inner_steps;  // of the inner factor's c
-  int groups;       // of 64 rows of the inner factor, in all
-  int groups_of_block;
-  int plane_rows;  // of a block i, of one plane
-  int slots;       // stages in shared memory
-  int64_t tiles;   // of clusters
+  int b;            // of the outer factor
+  int blocks;       // of the inner factor: its a
+  int inner_boxes;  // of fused_step k of a block of X
+  int outer_boxes;  // of fused_step k of a plane of Z
+  int segments;     // of 16 k of a plane of Z
+  int shift;        // 2^shift neighbouring segments of a plane follow each other in Z
+  int slots;        // stages in shared memory
+  int64_t tiles;    // of clusters
 };
 
 }  // namespace ksmm::hopper
