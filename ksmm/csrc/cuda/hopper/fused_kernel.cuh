@@ -129,6 +129,7 @@ struct FusedConsumer {
       if (i % Tile::splits != split) {  // another warpgroup's: slots are given back in turn all the same
         for (int box = 0; box < task.inner_boxes; ++box, ++at, ring.advance()) {
           shared.full[ring.slot].wait(ring.phase);
+          synchronize(2 + warpgroup, 128);  // no products keep the warps together: none must miss a phase
           release(ring.slot);
         }
         continue;
