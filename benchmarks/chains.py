@@ -3,8 +3,8 @@
     python benchmarks/chains.py --device cuda --dtype float16 > chains.csv
 
 The chains are those of appendix B.7 (batch 128 of 197 tokens) and the defaults for the layers of GPT-2 medium. `fused`
-is ksmm::ks_chain, which takes two launches where no kernel takes both factors; the last columns are ratios, below 1
-where one launch wins. Calls below 50 µs are replayed from a CUDA graph.
+is ksmm::ks_chain in one launch (in two where no kernel takes both factors), `chosen` in as many as it chooses. The
+last columns are ratios, below 1 where one launch, or the chain, wins. Calls below 50 µs are replayed from a CUDA graph.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from ksmm.measure.protocol import Protocol
 from ksmm.networks.chains import default_chain, paper_chain
 from ksmm.problem import DTYPES
 
-COLUMNS = ["chain", "batch_size", "dtype", "fused_s", "two_launches_s", "dense_s", "fused_over_two", "fused_over_dense"]
+COLUMNS = ["chain", "batch_size", "dtype", "fused_s", "two_launches_s", "chosen_s", "dense_s"]
+RATIOS = ["fused_over_two", "chosen_over_dense"]
 SIZES = {paper_chain: ((384, 384), (384, 1536), (1536, 384)), default_chain: ((1024, 1024), (1024, 4096), (4096, 1024))}
 
 
 def seconds_of_chain(
     chain: ksmm.Chain, batch_size: int, dtype: torch.dtype, device: str, limit: Protocol
 ) -> list[float]:
-    """Median times in one call, in two, and of the dense matrix.
+    """Median times in one launch, in two, in as many as is chosen, and of the dense matrix.
 
     Args:
         chain: of two factors.
@@ -53,8 +54,9 @@ def seconds_of_chain(
     x = torch.randn(batch_size, chain.shape[1], device=device).to(dtype)
     dense = torch.randn(chain.shape, device=device).to(dtype)
     runs = (
+        lambda: kernel.matmul_chain(inner, outer, x, launches=1),
+        lambda: kernel.matmul_chain(inner, outer, x, launches=2),
         lambda: kernel.matmul_chain(inner, outer, x),
-        lambda: kernel.matmul(outer, kernel.matmul(inner, x)),
         lambda: torch.nn.functional.linear(x, dense),
     )
     with timer.strict_precision(), torch.no_grad():
@@ -71,14 +73,14 @@ def main() -> None:
     arguments = parser.parse_args()
     protocol = Protocol(max_seconds=arguments.max_seconds)
     writer = csv.writer(sys.stdout)
-    writer.writerow(COLUMNS)
+    writer.writerow(COLUMNS + RATIOS)
     for rule, sizes in SIZES.items():
         for in_features, out_features in sizes:
             chain = rule(in_features, out_features)
-            fused, two, dense = seconds_of_chain(
+            fused, two, chosen, dense = seconds_of_chain(
                 chain, arguments.batch, DTYPES[arguments.dtype], arguments.device, protocol
             )
-            numbers = [f"{number:.4g}" for number in (fused, two, dense, fused / two, fused / dense)]
+            numbers = [f"{number:.4g}" for number in (fused, two, chosen, dense, fused / two, chosen / dense)]
             writer.writerow([str(chain), arguments.batch, arguments.dtype, *numbers])
             sys.stdout.flush()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -44,8 +46,8 @@ def weights(chain: tuple[ksmm.Pattern, ksmm.Pattern], dtype: torch.dtype, device
 
 @pytest.mark.parametrize("batch", [1, 3, 64, 77, 1000])
 @pytest.mark.parametrize("dtype", TOLERANCES)
-@pytest.mark.parametrize("biased", [False, True])
-def test_against_float64(chain, dtype, batch: int, biased: bool, device: str) -> None:
+@pytest.mark.parametrize(("launches", "biased"), [(0, False), (1, False), (1, True), (2, True)])
+def test_against_float64(chain, dtype, batch: int, launches: int, biased: bool, device: str) -> None:
     outer, inner = weights(chain, dtype, device)
     x = torch.randn(batch, chain[1].columns, device=device).to(dtype)
     bias = torch.randn(chain[0].rows, device=device).to(dtype) if biased else None
@@ -54,10 +56,11 @@ def test_against_float64(chain, dtype, batch: int, biased: bool, device: str) ->
     expected = expected if bias is None else expected + bias.double()
     torch.full_like(expected, float("nan"), dtype=dtype)  # what the allocator hands out next
     packed = [KERNEL.pack(weight, "batch_first") for weight in (inner, outer)]
-    y = KERNEL.matmul_chain(*packed, x, bias)
+    y = KERNEL.matmul_chain(*packed, x, bias, launches)
     assert y.dtype == dtype
     assert relative_error(y, expected) < 2 * TOLERANCES[dtype]
-    assert relative_error(torch.ops.ksmm.ks_chain(x, outer, inner, bias), expected) < 2 * TOLERANCES[dtype]
+    y = torch.ops.ksmm.ks_chain(x, outer, inner, bias, launches=launches)
+    assert relative_error(y, expected) < 2 * TOLERANCES[dtype]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
@@ -96,6 +99,19 @@ def test_factors_that_do_not_chain_are_named(device: str) -> None:
         torch.ops.ksmm.ks_chain(x, outer, inner)
     with pytest.raises(ValueError, match="the outer weight is Half"):
         torch.ops.ksmm.ks_chain(x, outer.half(), inner)
+    with pytest.raises(ValueError, match="launches is 3; 1 and 2 are possible"):
+        torch.ops.ksmm.ks_chain(x, outer, inner, launches=3)
+
+
+def kernels_of(run: Callable[[], object]) -> list[str]:
+    """Names of the kernels of this project that a second call launches."""
+    with torch.no_grad():
+        run()
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+            run()
+            torch.cuda.synchronize()
+    events = [event for event in profile.key_averages() if event.device_type == torch.autograd.DeviceType.CUDA]
+    return [event.key for event in events for _ in range(event.count) if "ksmm" in event.key]
 
 
 @pytest.mark.cuda
@@ -105,12 +121,20 @@ def test_one_launch_on_hopper(entries) -> None:
     if torch.cuda.get_device_capability() != (9, 0):
         pytest.skip("the fused kernel is for compute capability 9.0")
     chain = [ksmm.Pattern(*pattern) for pattern in entries]
-    layer = ksmm.KSLinear(chain, implementation="kernel", device="cuda", dtype=torch.float16).eval().freeze()
-    x = torch.randn(256, layer.in_features, device="cuda", dtype=torch.float16)
-    with torch.no_grad():
-        layer(x)
-        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
-            layer(x)
-            torch.cuda.synchronize()
-    kernels = [event.key for event in profile.key_averages() if event.device_type == torch.autograd.DeviceType.CUDA]
-    assert [name for name in kernels if "ksmm" in name and "fused_kernel" in name] == kernels, kernels
+    outer, inner = (KERNEL.pack(weight, "batch_first") for weight in weights(chain, torch.float16, "cuda"))
+    x = torch.randn(256, chain[1].columns, device="cuda", dtype=torch.float16)
+    (name,) = kernels_of(lambda: KERNEL.matmul_chain(inner, outer, x, launches=1))
+    assert "fused_kernel" in name
+    names = kernels_of(lambda: KERNEL.matmul_chain(inner, outer, x, launches=2))
+    assert len(names) >= 2 and not any("fused_kernel" in name for name in names)
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize(("batch", "fused"), [(25216, True), (197, False)])
+def test_a_frozen_layer_takes_one_launch_where_that_is_faster(batch: int, fused: bool) -> None:
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("the fused kernel is for compute capability 9.0")
+    layer = ksmm.KSLinear(list(FUSED[1]), implementation="kernel", device="cuda", dtype=torch.float16).eval().freeze()
+    x = torch.randn(batch, layer.in_features, device="cuda", dtype=torch.float16)
+    assert any("fused_kernel" in name for name in kernels_of(lambda: layer(x))) == fused

@@ -130,7 +130,9 @@ at::Tensor ks_matmul_cpu(const at::Tensor& x, const at::Tensor& weight, std::str
   return y;
 }
 
-void check_chain(const at::Tensor& x, const at::Tensor& outer, const at::Tensor& inner) {
+void check_chain(const at::Tensor& x, const at::Tensor& outer, const at::Tensor& inner, int64_t launches) {
+  TORCH_CHECK_VALUE(launches >= 0 && launches <= 2, "ks_chain: launches is ", launches,
+                    "; 1 and 2 are possible, and 0 for whichever is predicted to be faster");
   TORCH_CHECK_VALUE(outer.dim() == 4 && inner.dim() == 4, "ks_chain: the weights have shapes ", outer.sizes(), " and ",
                     inner.sizes(), "; canonical weights have shape (a, b, c, d)");
   TORCH_CHECK_VALUE(outer.scalar_type() == x.scalar_type() && outer.device() == x.device(),
@@ -143,8 +145,8 @@ void check_chain(const at::Tensor& x, const at::Tensor& outer, const at::Tensor&
 }
 
 at::Tensor ks_chain_cpu(const at::Tensor& x, const at::Tensor& outer, const at::Tensor& inner, const Bias& bias,
-                        int64_t, int64_t) {
-  check_chain(x, outer, inner);
+                        int64_t, int64_t, int64_t launches) {
+  check_chain(x, outer, inner, launches);
   const at::Tensor between = ks_matmul_cpu(x, inner, "batch_first", std::nullopt, "default", -1);
   return ks_matmul_cpu(between, outer, "batch_first", bias, "default", -1);
 }
@@ -179,15 +181,16 @@ at::Tensor ks_matmul_cuda(const at::Tensor& x, const at::Tensor& weight, std::st
   return y;
 }
 
-// Where the weights are packed and a kernel takes both factors, in one launch.
+// Where the weights are packed and a kernel takes both factors, in one launch: always, or where that pays.
 std::optional<at::Tensor> fused_chain(const at::Tensor& x, const at::Tensor& outer, const at::Tensor& inner,
-                                      const Bias& bias) {
+                                      const Bias& bias, bool always) {
   const ksmm::Problem first = describe(x, inner, "batch_first", "default");
   const int64_t a = outer.size(0), b = outer.size(1), c = outer.size(2), d = outer.size(3);
   const ksmm::Problem second{a, b, c, d, first.batch, first.dtype, first.layout, first.precision};
   if (first.batch == 0 || first.a * first.b * first.d != a * c * d) return std::nullopt;
-  check_bias(second, x, bias);
   const c10::cuda::CUDAGuard guard(x.device());
+  if (!always && !ksmm::chain_pays(first, second)) return std::nullopt;
+  check_bias(second, x, bias);
   const at::Tensor y = empty_output(second, x);
   const at::Tensor rows = with_contiguous_rows(x), addend = bias ? bias->contiguous() : at::Tensor();
   const ksmm::Operands of_inner = operands(rows, inner, nullptr, y),
@@ -201,9 +204,10 @@ std::optional<at::Tensor> fused_chain(const at::Tensor& x, const at::Tensor& out
 }
 
 at::Tensor ks_chain_cuda(const at::Tensor& x, const at::Tensor& outer, const at::Tensor& inner, const Bias& bias,
-                         int64_t outer_configuration, int64_t inner_configuration) {
-  check_chain(x, outer, inner);
-  if (std::optional<at::Tensor> y = fused_chain(x, outer, inner, bias)) return *y;
+                         int64_t outer_configuration, int64_t inner_configuration, int64_t launches) {
+  check_chain(x, outer, inner, launches);
+  if (launches != 2)
+    if (std::optional<at::Tensor> y = fused_chain(x, outer, inner, bias, launches == 1)) return *y;
   const at::Tensor between = ks_matmul_cuda(x, inner, "batch_first", std::nullopt, "default", inner_configuration);
   return ks_matmul_cuda(between, outer, "batch_first", bias, "default", outer_configuration);
 }
@@ -233,7 +237,7 @@ TORCH_LIBRARY(ksmm, library) {
       {at::Tag::pt2_compliant_tag});
   library.def(
       "ks_chain(Tensor x, Tensor outer, Tensor inner, Tensor? bias=None, int outer_configuration=-1, "
-      "int inner_configuration=-1) -> Tensor",
+      "int inner_configuration=-1, int launches=0) -> Tensor",
       {at::Tag::pt2_compliant_tag});
   library.def("configurations(Tensor x, Tensor weight, str layout, str precision=\"default\") -> str[]");
 }

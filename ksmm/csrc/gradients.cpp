@@ -135,19 +135,19 @@ at::Tensor ks_matmul_autograd(const at::Tensor& x, const at::Tensor& weight, std
 
 // Where gradients are wanted the features between the factors are needed, too: two products, with theirs.
 at::Tensor ks_chain_autograd(const at::Tensor& x, const at::Tensor& outer, const at::Tensor& inner, const Bias& bias,
-                             int64_t outer_configuration, int64_t inner_configuration) {
+                             int64_t outer_configuration, int64_t inner_configuration, int64_t launches) {
   const bool wanted =
       x.requires_grad() || outer.requires_grad() || inner.requires_grad() || (bias && bias->requires_grad());
   if (at::GradMode::is_enabled() && wanted) {
     const at::Tensor between = product(x, inner, "batch_first", std::nullopt, "default", inner_configuration);
     return product(between, outer, "batch_first", bias, "default", outer_configuration);
   }
-  static const auto operation =
-      c10::Dispatcher::singleton()
-          .findSchemaOrThrow("ksmm::ks_chain", "")
-          .typed<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, const Bias&, int64_t, int64_t)>();
+  static const auto operation = c10::Dispatcher::singleton()
+                                    .findSchemaOrThrow("ksmm::ks_chain", "")
+                                    .typed<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                                                      const Bias&, int64_t, int64_t, int64_t)>();
   const at::AutoDispatchBelowADInplaceOrView guard;
-  return operation.call(x, outer, inner, bias, outer_configuration, inner_configuration);
+  return operation.call(x, outer, inner, bias, outer_configuration, inner_configuration, launches);
 }
 
 }  // namespace

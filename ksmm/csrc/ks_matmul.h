@@ -77,5 +77,7 @@ int multiply_cuda(const Problem& problem, const Operands& operands, int configur
 // takes the chain; *error is the launch's otherwise.
 bool multiply_chain_cuda(const Problem& inner, const Operands& of_inner, const Problem& outer, const Operands& of_outer,
                          void* stream, int* error);
+// Whether the cost model finds that faster than two launches on the current device; false where no kernel takes it.
+bool chain_pays(const Problem& inner, const Problem& outer);
 
 }  // namespace ksmm

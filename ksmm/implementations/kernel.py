@@ -50,24 +50,28 @@ class Kernel(Implementation):
         return self._multiply(packed, x, bias)
 
     def matmul_chain(
-        self, inner: Packed, outer: Packed, x: torch.Tensor, bias: torch.Tensor | None = None
+        self, inner: Packed, outer: Packed, x: torch.Tensor, bias: torch.Tensor | None = None, launches: int = 0
     ) -> torch.Tensor:
-        """Two products in batch_first; in one launch, what lies between staying on the chip, where a kernel takes them.
+        """Two products in batch_first; in one launch, what lies between staying on the chip, where that is faster.
 
-        That is so on compute capability 9.0 in 16 bits for an inner factor with d = 1 and an outer one with a = 1 and
-        d = 2, 4 or 8, as Monarch matrices have (csrc/cuda/hopper/fused.cu).
+        A kernel takes both on compute capability 9.0 in 16 bits, for an inner factor with d = 1 and b of 48, 64 or 128
+        and an outer one with a = 1 and d of 2 or 8, as Monarch matrices have (csrc/cuda/hopper/fused.cu).
 
         Args:
             inner: packed weights of the factor that is applied first.
             outer: of the other one.
             x: shape (B, a·c·d) of the inner factor.
             bias: shape (a·b·d,) of the outer factor, or None.
+            launches: 1 takes one wherever a kernel does, 2 two; 0 whichever is predicted to be faster.
 
         Returns:
             Shape (B, a·b·d) of the outer factor.
+
+        Raises:
+            ValueError: factors that do not chain, weights of another type or device than x, another `launches`.
         """
         numbers = (self._configuration(outer, x), self._configuration(inner, x))
-        return torch.ops.ksmm.ks_chain(x, outer.data, inner.data, bias, *numbers)
+        return torch.ops.ksmm.ks_chain(x, outer.data, inner.data, bias, *numbers, launches)
 
     def _multiply(self, packed: Packed, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         configuration = self._configuration(packed, x)

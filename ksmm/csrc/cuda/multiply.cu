@@ -172,6 +172,24 @@ int multiply_cuda(const Problem& problem, const Operands& operands, int configur
   return error == cudaSuccess ? all()[found].launch(problem, used, machine, workspace, queue) : error;
 }
 
+bool chain_pays(const Problem& inner, const Problem& outer) {
+  constexpr size_t most_answers = 4096;
+  thread_local std::unordered_map<Question, bool, Hash> answers;
+  Machine machine;
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess || current_machine(&machine) != cudaSuccess) return false;
+  const Question question = {{inner.a, inner.b, inner.c, inner.d, outer.a, outer.b, outer.c, outer.d, inner.batch,
+                              static_cast<int64_t>(inner.dtype), device}};
+  const auto known = answers.find(question);
+  if (known != answers.end()) return known->second;
+  const double one_launch = hopper::fused_seconds(inner, outer, machine);
+  const bool pays =
+      std::isfinite(one_launch) && one_launch < least_seconds(inner, machine) + least_seconds(outer, machine);
+  if (answers.size() >= most_answers) answers.clear();
+  answers[question] = pays;
+  return pays;
+}
+
 bool multiply_chain_cuda(const Problem& inner, const Operands& of_inner, const Problem& outer, const Operands& of_outer,
                          void* stream, int* error) {
   Machine machine;

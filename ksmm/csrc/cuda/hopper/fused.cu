@@ -1,5 +1,6 @@
 // The chains that the fused kernel takes, and its launch.
 #include <algorithm>
+#include <cmath>
 
 #include "../arrange.cuh"
 #include "fused.h"
@@ -26,8 +27,9 @@ struct FusedBoxes {
     inner = {4,
              {first.c, first.b / Tile::j, Tile::j, first.a},
              {1, Tile::j * rows[1], rows[1], rows[0]},
-             {fused_step, Tile::b / Tile::j, Tile::j / 2, 1}};
-    outer = {3, {second.c, second.b, Tile::j}, {1, planes[1], planes[3]}, {fused_step, Tile::outer_rows / 2, 1}};
+             {fused_step, Tile::b / Tile::j, Tile::j / Tile::cluster, 1}};
+    outer = {
+        3, {second.c, second.b, Tile::j}, {1, planes[1], planes[3]}, {fused_step, Tile::outer_rows / Tile::cluster, 1}};
   }
 };
 
@@ -51,16 +53,34 @@ int64_t slots_of(const Problem& inner, const Machine& machine) {
 }
 
 template <class Tile>
+bool fits(const Problem& inner, const Problem& outer, const Machine& machine) {
+  return outer.d == Tile::j && inner.b == Tile::b && outer.b % 8 == 0 && slots_of<Tile>(inner, machine) >= 3 &&
+         shift_of_segments<Tile>(inner, outer) >= 0;
+}
+
+template <class Tile>
 bool takes(const Problem& inner, const Operands& of_inner, const Problem& outer, const Operands& of_outer,
            const Machine& machine) {
   const auto aligned = [](const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; };
-  if (outer.d != Tile::j || inner.b != Tile::b || outer.b % 8 != 0 || slots_of<Tile>(inner, machine) < 3 ||
-      shift_of_segments<Tile>(inner, outer) < 0)
-    return false;
+  if (!fits<Tile>(inner, outer, machine)) return false;
   const FusedBoxes<Tile> boxes(inner, of_inner, outer, of_outer);
   return aligned(of_outer.y) && can_describe(of_inner.x, inner.dtype, boxes.x) &&
          can_describe(of_inner.weight, inner.dtype, boxes.inner) &&
          can_describe(of_outer.weight, inner.dtype, boxes.outer);
+}
+
+// Measured on an H200: 2 us before a tile's first product, 0.2 us a stage of the inner factor and 0.7 of the outer one,
+// a tenth more where all multiprocessors are at it.
+template <class Tile>
+double seconds(const Problem& inner, const Problem& outer, const Machine& machine) {
+  const double inner_stages = static_cast<double>(inner.a * parts_of(inner.c, fused_step));
+  const double outer_stages =
+      static_cast<double>(parts_of(outer.b, Tile::outer_rows) * Tile::j * parts_of(outer.c, fused_step));
+  const double tile = 2e-6 + 0.2e-6 * inner_stages + 0.7e-6 * outer_stages;
+  const int64_t tiles = parts_of(inner.batch, Tile::n), rounds = parts_of(tiles, machine.multiprocessors);
+  const double features = static_cast<double>(inner.a * inner.c + outer.b * outer.d);
+  const double memory = 1.1 * 2 * features * static_cast<double>(inner.batch) / machine.memory_rate;
+  return 3e-6 + std::max(memory, static_cast<double>(rounds) * tile * (tiles < machine.multiprocessors ? 1 : 1.1));
 }
 
 template <class T, class Tile>
@@ -80,41 +100,54 @@ cudaError_t launch(const Problem& inner, const Operands& of_inner, const Problem
   task.segments = static_cast<int>(outer.c / 16);
   task.shift = shift_of_segments<Tile>(inner, outer);
   task.slots = static_cast<int>(slots_of<Tile>(inner, machine));
-  task.tiles = parts_of(inner.batch, int64_t{fused_cluster} * Tile::n);
-  const int64_t clusters = std::min<int64_t>(task.tiles, machine.pairs);
+  task.tiles = parts_of(inner.batch, int64_t{Tile::cluster} * Tile::n);
+  const int64_t clusters = std::min<int64_t>(task.tiles, Tile::cluster > 1 ? machine.pairs : machine.multiprocessors);
   const int64_t shared =
       fused_extra_bytes + task.blocks * task.inner_boxes * Tile::box_bytes + task.slots * Tile::slot_bytes;
-  return launch_overlapping(fused_kernel<T, Tile>, clusters * fused_cluster, Tile::threads, shared, fused_cluster,
+  return launch_overlapping(fused_kernel<T, Tile>, clusters * Tile::cluster, Tile::threads, shared, Tile::cluster,
                             stream, task);
 }
 
-template <class T, class Tile, class... Others>
-cudaError_t launch_first(const Problem& inner, const Operands& of_inner, const Problem& outer, const Operands& of_outer,
-                         const Machine& machine, cudaStream_t stream) {
-  if (takes<Tile>(inner, of_inner, outer, of_outer, machine))
-    return launch<T, Tile>(inner, of_inner, outer, of_outer, machine, stream);
-  if constexpr (sizeof...(Others) > 0)
-    return launch_first<T, Others...>(inner, of_inner, outer, of_outer, machine, stream);
-  return cudaErrorNotSupported;
-}
+// The tiles that are compiled in; of those that fit, the first.
+template <class... Tiles>
+struct FusedFamily {
+  template <class T>
+  static cudaError_t launch_first(const Problem& inner, const Operands& of_inner, const Problem& outer,
+                                  const Operands& of_outer, const Machine& machine, cudaStream_t stream) {
+    cudaError_t error = cudaErrorNotSupported;
+    const bool taken = ((takes<Tiles>(inner, of_inner, outer, of_outer, machine) &&
+                         (error = launch<T, Tiles>(inner, of_inner, outer, of_outer, machine, stream), true)) ||
+                        ...);
+    return taken ? error : cudaErrorNotSupported;
+  }
+  static double least_seconds(const Problem& inner, const Problem& outer, const Machine& machine) {
+    double found = INFINITY;
+    const bool fit =
+        ((fits<Tiles>(inner, outer, machine) && (found = seconds<Tiles>(inner, outer, machine), true)) || ...);
+    return fit ? found : INFINITY;
+  }
+};
+using Family =
+    FusedFamily<FusedTile<2, 64, 3, 1, 96, 1>, FusedTile<2, 48, 3, 1, 96, 1>, FusedTile<8, 128, 1, 2, 64, 1>>;
 
-template <class T>
-cudaError_t launch_any(const Problem& inner, const Operands& of_inner, const Problem& outer, const Operands& of_outer,
-                       const Machine& machine, cudaStream_t stream) {
-  return launch_first<T, FusedTile<2, 64, 3, 1, 96>, FusedTile<2, 48, 3, 1, 96>, FusedTile<8, 128, 1, 2, 64>>(
-      inner, of_inner, outer, of_outer, machine, stream);
+bool is_monarch(const Problem& inner, const Problem& outer, const Machine& machine) {
+  return machine.capability == 90 && inner.d == 1 && outer.a == 1 && inner.layout == Layout::batch_first &&
+         inner.dtype != Dtype::float32 && inner.batch <= INT32_MAX && inner.c >= 16;
 }
 
 }  // namespace
 
 cudaError_t multiply_fused(const Problem& inner, const Operands& of_inner, const Problem& outer,
                            const Operands& of_outer, const Machine& machine, cudaStream_t stream) {
-  const bool monarch = inner.d == 1 && outer.a == 1 && inner.layout == Layout::batch_first &&
-                       inner.dtype != Dtype::float32 && inner.batch <= INT32_MAX && inner.c >= 16;
-  if (machine.capability != 90 || !monarch || !is_arranged(inner, of_inner) || !is_arranged(outer, of_outer))
+  if (!is_monarch(inner, outer, machine) || !is_arranged(inner, of_inner) || !is_arranged(outer, of_outer))
     return cudaErrorNotSupported;
-  return inner.dtype == Dtype::float16 ? launch_any<float16>(inner, of_inner, outer, of_outer, machine, stream)
-                                       : launch_any<bfloat16>(inner, of_inner, outer, of_outer, machine, stream);
+  return inner.dtype == Dtype::float16
+             ? Family::launch_first<float16>(inner, of_inner, outer, of_outer, machine, stream)
+             : Family::launch_first<bfloat16>(inner, of_inner, outer, of_outer, machine, stream);
+}
+
+double fused_seconds(const Problem& inner, const Problem& outer, const Machine& machine) {
+  return is_monarch(inner, outer, machine) ? Family::least_seconds(inner, outer, machine) : INFINITY;
 }
 
 #else
@@ -123,6 +156,8 @@ cudaError_t multiply_fused(const Problem&, const Operands&, const Problem&, cons
                            cudaStream_t) {
   return cudaErrorNotSupported;
 }
+
+double fused_seconds(const Problem&, const Problem&, const Machine&) { return INFINITY; }
 
 #endif
 

@@ -10,4 +10,7 @@ namespace ksmm::hopper {
 cudaError_t multiply_fused(const Problem& inner, const Operands& of_inner, const Problem& outer,
                            const Operands& of_outer, const Machine& machine, cudaStream_t stream);
 
+// How long that takes, as far as can be told; infinite where no tile takes the chain.
+double fused_seconds(const Problem& inner, const Problem& outer, const Machine& machine);
+
 }  // namespace ksmm::hopper

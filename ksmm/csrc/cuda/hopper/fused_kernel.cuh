@@ -3,7 +3,7 @@
 //
 // A block keeps its rows of X in shared memory and multiplies them by the blocks of the inner factor; the sums of a
 // block, rounded as in device memory, take the place of its X, as the operand of the outer factor: d planes of them.
-// Both weights stream past, shared by a cluster of two blocks. Y of all planes waits in registers, so that whole
+// Both weights stream past. Y of all planes waits in registers, so that whole
 // sectors are written.
 #pragma once
 
@@ -20,8 +20,8 @@ struct FusedShared {
   Barrier full[fused_most_slots], empty[fused_most_slots];
   Barrier x_full[fused_most_boxes], x_empty;
 
-  __device__ void init(int slots, int boxes, int warpgroups) {
-    for (int slot = 0; slot < slots; ++slot) full[slot].init(1), empty[slot].init(warpgroups * fused_cluster);
+  __device__ void init(int slots, int boxes, int warpgroups, int cluster) {
+    for (int slot = 0; slot < slots; ++slot) full[slot].init(1), empty[slot].init(warpgroups * cluster);
     for (int box = 0; box < boxes; ++box) x_full[box].init(1);
     x_empty.init(warpgroups);
     publish_barriers();
@@ -38,7 +38,7 @@ struct FusedRing {
   __device__ int last() const { return slot == 0 ? slots - 1 : slot - 1; }
 };
 
-// Fetches both weights: each block of the cluster loads one half of a stage for both blocks.
+// Fetches both weights: each block of a cluster loads its part of a stage for all of them.
 template <class Tile>
 struct FusedFeeder {
   const FusedTask& task;
@@ -47,25 +47,30 @@ struct FusedFeeder {
   FusedRing ring;
   int rank;
 
-  __device__ Barrier& next_stage(int rows) {
-    shared.empty[ring.slot].wait_for_cluster(ring.phase ^ 1);
-    shared.full[ring.slot].arrive_expecting(rows * fused_row);
-    return shared.full[ring.slot];
-  }
-  __device__ unsigned char* half(int rows) const {
-    return stages + ring.slot * Tile::slot_bytes + rank * (rows / 2) * fused_row;
+  template <class... Coordinates>
+  __device__ void load_part(const CUtensorMap& map, int rows, Coordinates... coordinates) {
+    Barrier& full = shared.full[ring.slot];
+    unsigned char* to = stages + ring.slot * Tile::slot_bytes + rank * (rows / Tile::cluster) * fused_row;
+    if constexpr (Tile::cluster > 1) {
+      shared.empty[ring.slot].wait_for_cluster(ring.phase ^ 1);
+      full.arrive_expecting(rows * fused_row);
+      load_for((1 << Tile::cluster) - 1, to, map, full, Keep::last_out, coordinates...);
+    } else {
+      shared.empty[ring.slot].wait(ring.phase ^ 1);
+      full.arrive_expecting(rows * fused_row);
+      load(to, map, full, Keep::last_out, coordinates...);
+    }
+    ring.advance();
   }
   __device__ void feed() {
-    constexpr uint16_t everyone = (1 << fused_cluster) - 1;
     for (int i = 0; i < task.blocks; ++i)
-      for (int box = 0; box < task.inner_boxes; ++box, ring.advance())
-        load_for(everyone, half(Tile::b), task.inner, next_stage(Tile::b), Keep::last_out, box * fused_step, 0,
-                 rank * (Tile::j / 2), i);
+      for (int box = 0; box < task.inner_boxes; ++box)
+        load_part(task.inner, Tile::b, box * fused_step, 0, rank * (Tile::j / Tile::cluster), i);
     for (int r = 0; r < task.b; r += Tile::outer_rows)
       for (int plane = 0; plane < Tile::j; ++plane)
-        for (int box = 0; box < task.outer_boxes; ++box, ring.advance())
-          load_for(everyone, half(Tile::outer_rows), task.outer, next_stage(Tile::outer_rows), Keep::last_out,
-                   box * fused_step, r + rank * (Tile::outer_rows / 2), plane);
+        for (int box = 0; box < task.outer_boxes; ++box)
+          load_part(task.outer, Tile::outer_rows, box * fused_step, r + rank * (Tile::outer_rows / Tile::cluster),
+                    plane);
   }
 };
 
@@ -99,7 +104,11 @@ struct FusedConsumer {
 
   __device__ uint32_t stage() const { return stages + ring.slot * Tile::slot_bytes; }
   __device__ void release(int slot) {
-    if (threadIdx.x % 128 < fused_cluster) shared.empty[slot].arrive_at(threadIdx.x % 128);
+    if (threadIdx.x % 128 >= Tile::cluster) return;
+    if constexpr (Tile::cluster > 1)
+      shared.empty[slot].arrive_at(threadIdx.x % 128);
+    else
+      shared.empty[slot].arrive();
   }
   // Where 16 k of a plane of Z begin.
   __device__ uint32_t segment(int plane, int s) const {
@@ -163,11 +172,17 @@ struct FusedConsumer {
     do {
       shared.full[ring.slot].wait(ring.phase);
       const uint32_t columns = stage() + split * Tile::columns * fused_row;
-      const int end = s + 4 < task.segments ? s + 4 : task.segments;
       begin_products();
-      do {
-        multiply_segment<T, Tile::columns>(sums, segment(plane, s), columns + s % 4 * 32, s > 0);
-      } while (++s < end);
+      if (s + 4 <= task.segments) {
+#pragma unroll
+        for (int step = 0; step < 4; ++step)
+          multiply_segment<T, Tile::columns>(sums, segment(plane, s + step), columns + step * 32, step > 0 || s > 0);
+        s += 4;
+      } else {
+        do {
+          multiply_segment<T, Tile::columns>(sums, segment(plane, s), columns + s % 4 * 32, s > 0);
+        } while (++s < task.segments);
+      }
       commit_products();
       if (s > 4) {
         wait_for_products<1>();
@@ -207,16 +222,16 @@ __global__ __launch_bounds__(Tile::threads, 1) void fused_kernel(const __grid_co
   const int boxes = task.blocks * task.inner_boxes;
   unsigned char* stages = z + boxes * Tile::box_bytes;
   auto& shared = *reinterpret_cast<FusedShared*>(stages + task.slots * Tile::slot_bytes);
-  const int rank = static_cast<int>(rank_in_cluster());
+  const int rank = Tile::cluster > 1 ? static_cast<int>(rank_in_cluster()) : 0;
   if (threadIdx.x == 0) {
-    shared.init(task.slots, boxes, Tile::warpgroups);
+    shared.init(task.slots, boxes, Tile::warpgroups, Tile::cluster);
     prefetch_map(task.x), prefetch_map(task.inner), prefetch_map(task.outer);
   }
   __syncthreads();
-  synchronize_cluster();
+  if constexpr (Tile::cluster > 1) synchronize_cluster();
   wait_for_kernels_before();
-  const int64_t clusters = gridDim.x / fused_cluster;
-  const auto first_n = [&](int64_t tile) { return (tile * fused_cluster + rank) * Tile::n; };
+  const int64_t clusters = gridDim.x / Tile::cluster;
+  const auto first_n = [&](int64_t tile) { return (tile * Tile::cluster + rank) * Tile::n; };
   uint32_t phase = 0;  // of X
   if (threadIdx.x < Tile::consumers) {
     grow_registers<Tile::grown>();
@@ -228,7 +243,7 @@ __global__ __launch_bounds__(Tile::threads, 1) void fused_kernel(const __grid_co
                                     warpgroup,
                                     warpgroup % Tile::splits,
                                     FusedRing{task.slots}};
-    for (int64_t tile = blockIdx.x / fused_cluster; tile < task.tiles; tile += clusters, phase ^= 1) {
+    for (int64_t tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += clusters, phase ^= 1) {
       consumer.multiply_inner(phase);
       fence_for_engines();
       if constexpr (Tile::splits > 1)
@@ -241,14 +256,15 @@ __global__ __launch_bounds__(Tile::threads, 1) void fused_kernel(const __grid_co
     shrink_registers<Tile::shrunk>();
     if (threadIdx.x == Tile::consumers) {
       FusedFeeder<Tile> feeder{task, shared, stages, FusedRing{task.slots}, rank};
-      for (int64_t tile = blockIdx.x / fused_cluster; tile < task.tiles; tile += clusters) feeder.feed();
+      for (int64_t tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += clusters) feeder.feed();
     } else if (threadIdx.x == Tile::consumers + 32) {
-      for (int64_t tile = blockIdx.x / fused_cluster; tile < task.tiles; tile += clusters, phase ^= 1)
+      for (int64_t tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += clusters, phase ^= 1)
         fetch_rows<Tile>(task, shared, z, first_n(tile), phase);
     }
   }
   __syncwarp();
-  synchronize_cluster();  // the other block may still load into this one, and arrive at its barriers
+  // the other block may still load into this one, and arrive at its barriers
+  if constexpr (Tile::cluster > 1) synchronize_cluster();
 #endif
 }
 

@@ -7,18 +7,19 @@
 
 namespace ksmm::hopper {
 
-constexpr int fused_step = 64;    // k of a stage: rows of 128 bytes, the widest swizzle
-constexpr int fused_row = 128;    // bytes of fused_step k
-constexpr int fused_cluster = 2;  // blocks that share both weights, with neighbouring n
-constexpr int fused_most_slots = 8, fused_most_boxes = 16;
+constexpr int fused_step = 64;  // k of a stage: rows of 128 bytes, the widest swizzle
+constexpr int fused_row = 128;  // bytes of fused_step k
+constexpr int fused_most_slots = 16, fused_most_boxes = 16;
 constexpr int fused_extra_bytes = 1024 + 1024;  // to align to a swizzle's period, and the barriers
 
 // A block computes all features of 64 ROW_GROUPS rows n. J is d of the outer factor, B is b of the inner one. SPLITS
 // warpgroups share 64 n: each takes every SPLITS-th block of the inner factor, and COLUMNS r of the outer one at a
-// time.
-template <int J_, int B_, int ROW_GROUPS_, int SPLITS_, int COLUMNS_>
+// time. CLUSTER blocks with neighbouring n share both weights: less to read from the L2 cache, and twice as long a way
+// from a stage that has been read to the next one in its place.
+template <int J_, int B_, int ROW_GROUPS_, int SPLITS_, int COLUMNS_, int CLUSTER_>
 struct FusedTile {
   static constexpr int j = J_, b = B_, row_groups = ROW_GROUPS_, splits = SPLITS_, columns = COLUMNS_;
+  static constexpr int cluster = CLUSTER_;
   static constexpr int n = 64 * ROW_GROUPS_;
   static constexpr int warpgroups = ROW_GROUPS_ * SPLITS_;
   static constexpr int consumers = 128 * warpgroups, threads = consumers + 128;
@@ -30,7 +31,8 @@ struct FusedTile {
   static_assert(warpgroups == 2 || warpgroups == 3, "what the registers are divided among");
   static_assert(J_ == 2 || J_ == 4 || J_ == 8, "neighbours in Y that a thread can write at once");
   static_assert(B_ % (8 * J_) == 0 && B_ % 16 == 0, "the sums are written 8 k of a plane at a time, from pairs");
-  static_assert(B_ / 2 % 8 == 0 && outer_rows / 2 % 8 == 0, "each block of the cluster loads half of a stage");
+  static_assert(J_ % CLUSTER_ == 0 && B_ / CLUSTER_ % 8 == 0 && outer_rows / CLUSTER_ % 8 == 0,
+                "each block of the cluster loads its part of a stage");
   static_assert(COLUMNS_ % 16 == 0, "the sums are written from pairs of 8 columns");
   static_assert(n <= 256, "a box of the copy engine");
 };
