@@ -6,6 +6,7 @@ python workflow/scripts/execute_notebook.py notebooks/layout_study.ipynb --table
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -21,12 +22,13 @@ def main() -> None:
     """Command line of this script; exit status 1 where a cell of the notebook fails."""
     arguments = parse_arguments()
     failed = arguments.output.with_suffix(".failed.ipynb")
+    # Seen from the notebook's own folder, where it runs: what is published says nothing about the machine.
     parameters = {
-        "table": str(arguments.table.resolve()),
+        "table": os.path.relpath(arguments.table, arguments.output.parent),
         "device": arguments.device,
         "dtype": arguments.dtype,
         "layout": arguments.layout,
-        "output": str(arguments.output.parent.resolve()),
+        "output": ".",
     }
     fault = parameter_fault(parameters)
     if fault is not None:
