@@ -19,14 +19,15 @@ def require_transformers() -> None:
     """Checks that networks can be made of transformers.
 
     Raises:
-        UnavailableError: it cannot be imported, or calls its modules by other names (before version 5).
+        UnavailableError: it cannot be imported, or is older than 5.18: until 4 it calls its modules by other names, and
+            until 5.17 attention that is captured in a CUDA graph takes a mask, and slower kernels, where eager one has none.
     """
     try:
         import transformers
     except ImportError as error:
         raise UnavailableError(f"transformers cannot be imported ({error}); pip install -e .[networks]") from None
-    if int(transformers.__version__.split(".")[0]) < 5:
-        raise UnavailableError(f"transformers is {transformers.__version__}, and must be 5 or newer")
+    if tuple(int(part) for part in transformers.__version__.split(".")[:2]) < (5, 18):
+        raise UnavailableError(f"transformers is {transformers.__version__}, and must be 5.18 or newer")
 
 
 @dataclass(frozen=True)

@@ -65,10 +65,10 @@ def _entry(
 
 
 def _vit_submodules(names: dict, implementation: str, accuracy_class: str, mode: str) -> list[Entry]:
-    """Tables 4 and 7 without the whole network: what one call costs, so eager alone."""
+    """Tables 4 and 7 without the whole network: what one call costs, and what it costs the device alone."""
     size = VITS[names["vit"]]
     shape = size.batch_size, size.tokens
-    parts = SUBMODULES if mode == "eager" else ()
+    parts = SUBMODULES if mode in ("eager", "cuda_graph") else ()
     return [_entry(names["vit"], part, implementation, accuracy_class, mode, shape, "paper") for part in parts]
 
 

@@ -123,7 +123,7 @@ def test_a_row_of_64_layers_does_not_underflow_in_float16(monkeypatch):
 def test_an_old_transformers_is_named(monkeypatch):
     monkeypatch.setattr("transformers.__version__", "4.57.1")
     found = measure(ENTRIES["whole"], QUICK, "cpu")
-    assert found.status == "skipped" and "transformers is 4.57.1, and must be 5 or newer" in found.reason
+    assert found.status == "skipped" and "transformers is 4.57.1, and must be 5.18 or newer" in found.reason
 
 
 def test_too_slow():
