@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ksmm.measure.records import read_record
+from ksmm.networks.records import read_record as read_network_record
 
 MEASUREMENTS = Path(__file__).parents[2] / "measurements"
 STUDIES = sorted(path for path in MEASUREMENTS.glob("*/*") if any(path.glob("records/*.json")))
@@ -16,9 +17,10 @@ STUDIES = sorted(path for path in MEASUREMENTS.glob("*/*") if any(path.glob("rec
 
 @pytest.mark.parametrize("study", STUDIES, ids=lambda path: path.relative_to(MEASUREMENTS).as_posix())
 def test_one_job_at_a_time_on_each_gpu(study: Path) -> None:
+    read = read_network_record if study.name == "networks" else read_record
     spans: dict[str, list[tuple[float, float, str]]] = {}
     for path in study.glob("records/*.json"):
-        record = read_record(path)
+        record = read(path)
         begin = datetime.datetime.fromisoformat(record["provenance"]["started_at"]).timestamp()
         end = begin + record["provenance"]["duration_s"]
         spans.setdefault(record["device"]["id_hash"], []).append((begin, end, path.name))
