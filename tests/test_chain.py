@@ -46,7 +46,7 @@ def weights(chain: tuple[ksmm.Pattern, ksmm.Pattern], dtype: torch.dtype, device
 
 @pytest.mark.parametrize("batch", [1, 77, 1000])
 @pytest.mark.parametrize("dtype", TOLERANCES)
-@pytest.mark.parametrize(("launches", "biased"), [(0, True), (1, False), (1, True)])
+@pytest.mark.parametrize(("launches", "biased"), [(0, True), (1, False), (1, True), (2, False)])
 def test_against_float64(chain, dtype, batch: int, launches: int, biased: bool, device: str) -> None:
     outer, inner = weights(chain, dtype, device)
     x = torch.randn(batch, chain[1].columns, device=device).to(dtype)
