@@ -57,6 +57,7 @@ class Trace:
         self._asked = 0.0
         self._done: list[tuple[float, float]] = []
         self._ticks: tuple[list[tuple[float, float]], float | None] = ([], None)
+        self._timed_of = 0
 
     def poll(self) -> None:
         """Asks the counter and notes it if it advanced."""
@@ -88,12 +89,13 @@ class Trace:
 
         It does if equal distances fit what was seen better than the moments at which it was seen fit its joules.
         """
-        if len(self._ticks[0]) != len(self.advances):
+        if self._timed_of != len(self.advances):
+            self._timed_of = len(self.advances)
             seen = [(advance.by, advance.joules) for advance in self.advances]
             moments = regular_moments(self.advances)
             if moments is not None and moments.uncertainty_s < _by_joules_s(*_intervals(seen)):
-                timed = zip(moments.seconds.tolist(), (joules for _, joules in seen), strict=True)
-                self._ticks = list(timed), moments.uncertainty_s
+                joules = [self.advances[place].joules for place in moments.places]
+                self._ticks = list(zip(moments.seconds.tolist(), joules, strict=True)), moments.uncertainty_s
             else:
                 self._ticks = seen, None
         return self._ticks

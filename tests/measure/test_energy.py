@@ -1,11 +1,13 @@
 """The energy meter on simulated counters whose true energy is known."""
 
 import itertools
+import random
 
 import pytest
 
 from ksmm.measure.energy import EnergyMeter
 from ksmm.measure.energy_counter import Counter, CounterError
+from ksmm.measure.energy_moments import Advance, regular_moments
 from ksmm.measure.energy_protocol import EnergyProtocol
 from ksmm.measure.energy_trace import Trace
 from tests.measure.simulated_device import SimulatedDevice, SimulatedGpu
@@ -122,6 +124,26 @@ def test_a_counter_that_keeps_time_and_takes_long_to_answer(product_s, monkeypat
     assert len(reading.samples_j) == 10
     assert reading.quantisation <= 0.02
     assert gpu.now - start < 3.5 + 160 * product_s
+
+
+def test_an_advance_that_was_late_is_left_out():
+    """The counter of an H200 has one now and then."""
+    period, moments = 0.1, [100 + 0.1 * place for place in range(20)]
+    moments[7] += 0.012
+    advances = [Advance(moment - 0.003, moment + 0.002, 60.0 * place) for place, moment in enumerate(moments)]
+    found = regular_moments(advances)
+    assert found.places == [place for place in range(20) if place != 7]
+    assert found.seconds == pytest.approx([moments[place] for place in found.places], abs=3e-3)
+    assert found.seconds[-1] - found.seconds[0] == pytest.approx(19 * period, rel=2e-3)
+    assert found.uncertainty_s < 4e-4
+
+
+def test_a_counter_that_keeps_no_time_is_not_taken_for_one_that_does():
+    generator = random.Random(1)
+    moments = list(itertools.accumulate(generator.uniform(0.09, 0.109) for _ in range(30)))
+    advances = [Advance(moment - 0.001, moment, 60.0 * place) for place, moment in enumerate(moments)]
+    assert regular_moments(advances) is None
+    assert regular_moments(advances[:4]) is None
 
 
 def test_a_gpu_that_had_to_wait_is_loaded_anew_with_longer_chunks(monkeypatch):
