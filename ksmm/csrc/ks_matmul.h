@@ -12,6 +12,8 @@
 namespace ksmm {
 
 enum class Dtype : int { float32 = 0, float16 = 1, bfloat16 = 2 };
+// Bytes of an element.
+constexpr int size_of(Dtype dtype) { return dtype == Dtype::float32 ? 4 : 2; }
 
 // X and Y are indexed [n][i][r or k][j] in batch_first and [i][r or k][j][n] in batch_last.
 enum class Layout : int { batch_first = 0, batch_last = 1 };

@@ -25,13 +25,11 @@ __global__ void arrange_kernel(const Word* __restrict__ source, Word* __restrict
   }
 }
 
-int element_size(const Problem& problem) { return problem.dtype == Dtype::float32 ? 4 : 2; }
-
 }  // namespace
 
 bool is_arranged(const Problem& problem, const Operands& operands) {
   const int64_t* strides = operands.weight_strides;
-  const int64_t multiple = 16 / element_size(problem);
+  const int64_t multiple = 16 / size_of(problem.dtype);
   const auto fits = [&](int64_t stride, int64_t size) { return size == 1 || stride % multiple == 0; };
   return reinterpret_cast<uintptr_t>(operands.weight) % 16 == 0 && (problem.c == 1 || strides[2] == 1) &&
          fits(strides[0], problem.a) && fits(strides[1], problem.b) && fits(strides[3], problem.d);
@@ -39,9 +37,9 @@ bool is_arranged(const Problem& problem, const Operands& operands) {
 
 cudaError_t arrange_weight(const Problem& problem, Operands* operands, const Workspace& workspace,
                            cudaStream_t stream) {
-  const int64_t multiple = 16 / element_size(problem), padded_c = (problem.c + multiple - 1) / multiple * multiple;
+  const int64_t multiple = 16 / size_of(problem.dtype), padded_c = (problem.c + multiple - 1) / multiple * multiple;
   const int64_t elements = problem.a * problem.d * problem.b * padded_c;
-  void* arranged = workspace.allocate(static_cast<size_t>(elements) * element_size(problem), workspace.context);
+  void* arranged = workspace.allocate(static_cast<size_t>(elements) * size_of(problem.dtype), workspace.context);
   const int64_t* strides = operands->weight_strides;
   const Arrangement size = {problem.b,  problem.c,  problem.d,  padded_c,  elements,
                             strides[0], strides[1], strides[2], strides[3]};

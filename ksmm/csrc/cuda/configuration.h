@@ -9,6 +9,9 @@
 
 namespace ksmm {
 
+// How many parts of a size cover it.
+constexpr int64_t parts_of(int64_t size, int64_t part) { return (size + part - 1) / part; }
+
 // The current device, as the cost model sees it.
 struct Machine {
   int capability;  // 90 for 9.0

@@ -49,10 +49,8 @@ cudaError_t copy_rows(Rows rows, int element_size, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-int element_size(const Problem& problem) { return problem.dtype == Dtype::float32 ? 4 : 2; }
-
 Problem padded(Problem problem) {
-  const int64_t multiple = 16 / element_size(problem);
+  const int64_t multiple = 16 / size_of(problem.dtype);
   problem.batch = (problem.batch + multiple - 1) / multiple * multiple;
   return problem;
 }
@@ -60,7 +58,7 @@ Problem padded(Problem problem) {
 // The columns that are added hold anything: no other column sees them.
 bool takes(const Problem& problem, const Operands& operands, const Machine& machine) {
   const auto aligned = [](const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; };
-  const int64_t multiple = 16 / element_size(problem);
+  const int64_t multiple = 16 / size_of(problem.dtype);
   const bool fits =
       problem.batch % multiple == 0 && operands.x_stride % multiple == 0 && aligned(operands.x) && aligned(operands.y);
   return machine.capability == 90 && problem.layout == Layout::batch_last && !fits;
@@ -68,7 +66,7 @@ bool takes(const Problem& problem, const Operands& operands, const Machine& mach
 
 double seconds(const Problem& problem, const Machine& machine) {
   const double features = static_cast<double>(problem.a) * problem.d * (problem.b + problem.c);
-  const double copies = 2 * features * problem.batch * element_size(problem) / (0.8 * machine.memory_rate);
+  const double copies = 2 * features * problem.batch * size_of(problem.dtype) / (0.8 * machine.memory_rate);
   return 5e-6 + copies + least_seconds(padded(problem), machine);
 }
 
@@ -76,7 +74,7 @@ cudaError_t launch(const Problem& problem, const Operands& operands, const Machi
                    cudaStream_t stream) {
   const Problem inner = padded(problem);
   const int64_t in = problem.a * problem.c * problem.d, out = problem.a * problem.b * problem.d;
-  const int size = element_size(problem);
+  const int size = size_of(problem.dtype);
   void* x = workspace.allocate(static_cast<size_t>(in * inner.batch) * size, workspace.context);
   void* y = workspace.allocate(static_cast<size_t>(out * inner.batch) * size, workspace.context);
   Operands of_inner = operands;

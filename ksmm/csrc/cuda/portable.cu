@@ -16,7 +16,7 @@ bool takes_16_bits(const Problem& problem, const Operands&, const Machine&) { re
 
 double bytes_of(const Problem& problem) {
   const auto [a, b, c, d] = std::array{problem.a, problem.b, problem.c, problem.d};
-  const double size = problem.dtype == Dtype::float32 ? 4 : 2;
+  const double size = size_of(problem.dtype);
   return size * (static_cast<double>(problem.batch) * a * d * (b + c) + static_cast<double>(a) * b * c * d);
 }
 

@@ -16,8 +16,6 @@ namespace ksmm::hopper {
 
 namespace {
 
-int64_t parts_of(int64_t size, int64_t part) { return (size + part - 1) / part; }
-
 template <class Tile>
 struct FusedBoxes {
   TensorBox x, inner, outer;

@@ -19,8 +19,6 @@ Encode find_encode() {
   return error == cudaSuccess && found == cudaDriverEntryPointSuccess ? reinterpret_cast<Encode>(function) : nullptr;
 }
 
-int size_of(Dtype dtype) { return dtype == Dtype::float32 ? 4 : 2; }
-
 CUtensorMapDataType type_of(Dtype dtype) {
   switch (dtype) {
     case Dtype::float32: return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
