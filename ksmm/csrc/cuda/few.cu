@@ -139,22 +139,18 @@ __global__ void __launch_bounds__(threads) few_kernel(const FewTask task) {
   }
 }
 
-int64_t parts_of(int64_t size, int64_t part) { return (size + part - 1) / part; }
-
-int element_size(const Problem& problem) { return problem.dtype == Dtype::float32 ? 4 : 2; }
-
 int rows_of(const Problem& problem) {
   return problem.batch >= 8 ? 8 : problem.batch > 2 ? 4 : static_cast<int>(problem.batch);
 }
 
 int64_t padded_c(const Problem& problem) {
-  const int64_t size = 16 / element_size(problem);
+  const int64_t size = 16 / size_of(problem.dtype);
   return parts_of(problem.c, size) * size;
 }
 
 // A vector more than c needs: planes then begin in different banks.
 int64_t shared_bytes(const Problem& problem, int shift) {
-  return (padded_c(problem) * element_size(problem) + 16) * rows_of(problem) << shift;
+  return (padded_c(problem) * size_of(problem.dtype) + 16) * rows_of(problem) << shift;
 }
 
 // As many planes as are neighbours in a sector of X, and fit.
@@ -171,7 +167,7 @@ bool takes(const Problem& problem, const Operands&, const Machine&) {
 double seconds(const Problem& problem, const Machine& machine) {
   const double weights = static_cast<double>(problem.a) * problem.b * problem.c * problem.d;
   const double passes = static_cast<double>(parts_of(problem.batch, rows_of(problem)));
-  const double memory = passes * weights * element_size(problem) / (0.4 * machine.memory_rate);
+  const double memory = passes * weights * size_of(problem.dtype) / (0.4 * machine.memory_rate);
   return 3.5e-6 + std::max(memory, 2 * weights * problem.batch / (0.15 * machine.float_rate));
 }
 
@@ -182,7 +178,7 @@ FewTask divide(const Problem& problem, const Machine& machine, int lanes) {
   task.batch = problem.batch, task.a = problem.a, task.b = problem.b, task.c = problem.c, task.d = problem.d;
   task.shift = shift_of(problem);
   task.padded_c = static_cast<int>(padded_c(problem));
-  task.pitch = task.padded_c + 16 / element_size(problem);
+  task.pitch = task.padded_c + 16 / size_of(problem.dtype);
   const int groups = threads / lanes;
   const int64_t pairs = problem.a * problem.d * parts_of(problem.b, rows_at_a_time);
   const int of_group = pairs >= 4 * groups * static_cast<int64_t>(machine.multiprocessors) ? 2 : 1;
