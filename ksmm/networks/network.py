@@ -20,7 +20,7 @@ def require_transformers() -> None:
 
     Raises:
         UnavailableError: it cannot be imported, or is older than 5.18: until 4 it calls its modules by other names, and
-            until 5.17 attention that is captured in a CUDA graph takes a mask, and slower kernels, where eager one has none.
+            until 5.17 attention in a captured CUDA graph takes a mask, and slower kernels, where eager one has none.
     """
     try:
         import transformers
