@@ -25,9 +25,8 @@ struct FusedBoxes {
     inner = {4,
              {first.c, first.b / Tile::j, Tile::j, first.a},
              {1, Tile::j * rows[1], rows[1], rows[0]},
-             {fused_step, Tile::b / Tile::j, Tile::j / Tile::cluster, 1}};
-    outer = {
-        3, {second.c, second.b, Tile::j}, {1, planes[1], planes[3]}, {fused_step, Tile::outer_rows / Tile::cluster, 1}};
+             {fused_step, Tile::b / Tile::j, Tile::j, 1}};
+    outer = {3, {second.c, second.b, Tile::j}, {1, planes[1], planes[3]}, {fused_step, Tile::outer_rows, 1}};
   }
 };
 
@@ -98,12 +97,11 @@ cudaError_t launch(const Problem& inner, const Operands& of_inner, const Problem
   task.segments = static_cast<int>(outer.c / 16);
   task.shift = shift_of_segments<Tile>(inner, outer);
   task.slots = static_cast<int>(slots_of<Tile>(inner, machine));
-  task.tiles = parts_of(inner.batch, int64_t{Tile::cluster} * Tile::n);
-  const int64_t clusters = std::min<int64_t>(task.tiles, Tile::cluster > 1 ? machine.pairs : machine.multiprocessors);
+  task.tiles = parts_of(inner.batch, Tile::n);
+  const int64_t blocks = std::min<int64_t>(task.tiles, machine.multiprocessors);
   const int64_t shared =
       fused_extra_bytes + task.blocks * task.inner_boxes * Tile::box_bytes + task.slots * Tile::slot_bytes;
-  return launch_overlapping(fused_kernel<T, Tile>, clusters * Tile::cluster, Tile::threads, shared, Tile::cluster,
-                            stream, task);
+  return launch_overlapping(fused_kernel<T, Tile>, blocks, Tile::threads, shared, 1, stream, task);
 }
 
 // The tiles that are compiled in; of those that fit, the first.
@@ -125,8 +123,7 @@ struct FusedFamily {
     return fit ? found : INFINITY;
   }
 };
-using Family =
-    FusedFamily<FusedTile<2, 64, 3, 1, 96, 1>, FusedTile<2, 48, 3, 1, 96, 1>, FusedTile<8, 128, 1, 2, 64, 1>>;
+using Family = FusedFamily<FusedTile<2, 64, 3, 1, 96>, FusedTile<2, 48, 3, 1, 96>, FusedTile<8, 128, 1, 2, 64>>;
 
 bool is_monarch(const Problem& inner, const Problem& outer, const Machine& machine) {
   return machine.capability == 90 && inner.d == 1 && outer.a == 1 && inner.layout == Layout::batch_first &&

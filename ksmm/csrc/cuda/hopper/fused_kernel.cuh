@@ -20,8 +20,8 @@ struct FusedShared {
   Barrier full[fused_most_slots], empty[fused_most_slots];
   Barrier x_full[fused_most_boxes], x_empty;
 
-  __device__ void init(int slots, int boxes, int warpgroups, int cluster) {
-    for (int slot = 0; slot < slots; ++slot) full[slot].init(1), empty[slot].init(warpgroups * cluster);
+  __device__ void init(int slots, int boxes, int warpgroups) {
+    for (int slot = 0; slot < slots; ++slot) full[slot].init(1), empty[slot].init(warpgroups);
     for (int box = 0; box < boxes; ++box) x_full[box].init(1);
     x_empty.init(warpgroups);
     publish_barriers();
@@ -38,39 +38,29 @@ struct FusedRing {
   __device__ int last() const { return slot == 0 ? slots - 1 : slot - 1; }
 };
 
-// Fetches both weights: each block of a cluster loads its part of a stage for all of them.
+// Fetches both weights.
 template <class Tile>
 struct FusedFeeder {
   const FusedTask& task;
   FusedShared& shared;
   unsigned char* stages;
   FusedRing ring;
-  int rank;
 
   template <class... Coordinates>
-  __device__ void load_part(const CUtensorMap& map, int rows, Coordinates... coordinates) {
+  __device__ void load_stage(const CUtensorMap& map, int rows, Coordinates... coordinates) {
     Barrier& full = shared.full[ring.slot];
-    unsigned char* to = stages + ring.slot * Tile::slot_bytes + rank * (rows / Tile::cluster) * fused_row;
-    if constexpr (Tile::cluster > 1) {
-      shared.empty[ring.slot].wait_for_cluster(ring.phase ^ 1);
-      full.arrive_expecting(rows * fused_row);
-      load_for((1 << Tile::cluster) - 1, to, map, full, Keep::last_out, coordinates...);
-    } else {
-      shared.empty[ring.slot].wait(ring.phase ^ 1);
-      full.arrive_expecting(rows * fused_row);
-      load(to, map, full, Keep::last_out, coordinates...);
-    }
+    shared.empty[ring.slot].wait(ring.phase ^ 1);
+    full.arrive_expecting(rows * fused_row);
+    load(stages + ring.slot * Tile::slot_bytes, map, full, Keep::last_out, coordinates...);
     ring.advance();
   }
   __device__ void feed() {
     for (int i = 0; i < task.blocks; ++i)
-      for (int box = 0; box < task.inner_boxes; ++box)
-        load_part(task.inner, Tile::b, box * fused_step, 0, rank * (Tile::j / Tile::cluster), i);
+      for (int box = 0; box < task.inner_boxes; ++box) load_stage(task.inner, Tile::b, box * fused_step, 0, 0, i);
     for (int r = 0; r < task.b; r += Tile::outer_rows)
       for (int plane = 0; plane < Tile::j; ++plane)
         for (int box = 0; box < task.outer_boxes; ++box)
-          load_part(task.outer, Tile::outer_rows, box * fused_step, r + rank * (Tile::outer_rows / Tile::cluster),
-                    plane);
+          load_stage(task.outer, Tile::outer_rows, box * fused_step, r, plane);
   }
 };
 
@@ -104,11 +94,7 @@ struct FusedConsumer {
 
   __device__ uint32_t stage() const { return stages + ring.slot * Tile::slot_bytes; }
   __device__ void release(int slot) {
-    if (threadIdx.x % 128 >= Tile::cluster) return;
-    if constexpr (Tile::cluster > 1)
-      shared.empty[slot].arrive_at(threadIdx.x % 128);
-    else
-      shared.empty[slot].arrive();
+    if (threadIdx.x % 128 == 0) shared.empty[slot].arrive();
   }
   // Where 16 k of a plane of Z begin.
   __device__ uint32_t segment(int plane, int s) const {
@@ -222,16 +208,12 @@ __global__ __launch_bounds__(Tile::threads, 1) void fused_kernel(const __grid_co
   const int boxes = task.blocks * task.inner_boxes;
   unsigned char* stages = z + boxes * Tile::box_bytes;
   auto& shared = *reinterpret_cast<FusedShared*>(stages + task.slots * Tile::slot_bytes);
-  const int rank = Tile::cluster > 1 ? static_cast<int>(rank_in_cluster()) : 0;
   if (threadIdx.x == 0) {
-    shared.init(task.slots, boxes, Tile::warpgroups, Tile::cluster);
+    shared.init(task.slots, boxes, Tile::warpgroups);
     prefetch_map(task.x), prefetch_map(task.inner), prefetch_map(task.outer);
   }
   __syncthreads();
-  if constexpr (Tile::cluster > 1) synchronize_cluster();
   wait_for_kernels_before();
-  const int64_t clusters = gridDim.x / Tile::cluster;
-  const auto first_n = [&](int64_t tile) { return (tile * Tile::cluster + rank) * Tile::n; };
   uint32_t phase = 0;  // of X
   if (threadIdx.x < Tile::consumers) {
     grow_registers<Tile::grown>();
@@ -243,28 +225,25 @@ __global__ __launch_bounds__(Tile::threads, 1) void fused_kernel(const __grid_co
                                     warpgroup,
                                     warpgroup % Tile::splits,
                                     FusedRing{task.slots}};
-    for (int64_t tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += clusters, phase ^= 1) {
+    for (int64_t tile = blockIdx.x; tile < task.tiles; tile += gridDim.x, phase ^= 1) {
       consumer.multiply_inner(phase);
       fence_for_engines();
       if constexpr (Tile::splits > 1)
         synchronize(1, Tile::consumers);
       else
         synchronize(2 + warpgroup, 128);
-      consumer.multiply_outer(first_n(tile) + group * 64);
+      consumer.multiply_outer(tile * Tile::n + group * 64);
     }
   } else {
     shrink_registers<Tile::shrunk>();
     if (threadIdx.x == Tile::consumers) {
-      FusedFeeder<Tile> feeder{task, shared, stages, FusedRing{task.slots}, rank};
-      for (int64_t tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += clusters) feeder.feed();
+      FusedFeeder<Tile> feeder{task, shared, stages, FusedRing{task.slots}};
+      for (int64_t tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) feeder.feed();
     } else if (threadIdx.x == Tile::consumers + 32) {
-      for (int64_t tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += clusters, phase ^= 1)
-        fetch_rows<Tile>(task, shared, z, first_n(tile), phase);
+      for (int64_t tile = blockIdx.x; tile < task.tiles; tile += gridDim.x, phase ^= 1)
+        fetch_rows<Tile>(task, shared, z, tile * Tile::n, phase);
     }
   }
-  __syncwarp();
-  // the other block may still load into this one, and arrive at its barriers
-  if constexpr (Tile::cluster > 1) synchronize_cluster();
 #endif
 }
 

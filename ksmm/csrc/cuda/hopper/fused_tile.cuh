@@ -14,12 +14,10 @@ constexpr int fused_extra_bytes = 1024 + 1024;  // to align to a swizzle's perio
 
 // A block computes all features of 64 ROW_GROUPS rows n. J is d of the outer factor, B is b of the inner one. SPLITS
 // warpgroups share 64 n: each takes every SPLITS-th block of the inner factor, and COLUMNS r of the outer one at a
-// time. CLUSTER blocks with neighbouring n share both weights: less to read from the L2 cache, and twice as long a way
-// from a stage that has been read to the next one in its place.
-template <int J_, int B_, int ROW_GROUPS_, int SPLITS_, int COLUMNS_, int CLUSTER_>
+// time.
+template <int J_, int B_, int ROW_GROUPS_, int SPLITS_, int COLUMNS_>
 struct FusedTile {
   static constexpr int j = J_, b = B_, row_groups = ROW_GROUPS_, splits = SPLITS_, columns = COLUMNS_;
-  static constexpr int cluster = CLUSTER_;
   static constexpr int n = 64 * ROW_GROUPS_;
   static constexpr int warpgroups = ROW_GROUPS_ * SPLITS_;
   static constexpr int consumers = 128 * warpgroups, threads = consumers + 128;
@@ -31,8 +29,7 @@ struct FusedTile {
   static_assert(warpgroups == 2 || warpgroups == 3, "what the registers are divided among");
   static_assert(J_ == 2 || J_ == 4 || J_ == 8, "neighbours in Y that a thread can write at once");
   static_assert(B_ % (8 * J_) == 0 && B_ % 16 == 0, "the sums are written 8 k of a plane at a time, from pairs");
-  static_assert(J_ % CLUSTER_ == 0 && B_ / CLUSTER_ % 8 == 0 && outer_rows / CLUSTER_ % 8 == 0,
-                "each block of the cluster loads its part of a stage");
+  static_assert(outer_rows % 8 == 0, "whole periods of the swizzle in a stage");
   static_assert(COLUMNS_ % 16 == 0, "the sums are written from pairs of 8 columns");
   static_assert(n <= 256, "a box of the copy engine");
 };
@@ -51,7 +48,7 @@ struct FusedTask {
   int segments;     // of 16 k of a plane of Z
   int shift;        // 2^shift neighbouring segments of a plane follow each other in Z
   int slots;        // stages in shared memory
-  int64_t tiles;    // of clusters
+  int64_t tiles;    // of n
 };
 
 }  // namespace ksmm::hopper
