@@ -44,9 +44,9 @@ def weights(chain: tuple[ksmm.Pattern, ksmm.Pattern], dtype: torch.dtype, device
     return [(torch.rand(p.weight_shape, device=device) * 2 - 1).div(p.c**0.5).to(dtype) for p in chain]
 
 
-@pytest.mark.parametrize("batch", [1, 3, 64, 77, 1000])
+@pytest.mark.parametrize("batch", [1, 77, 1000])
 @pytest.mark.parametrize("dtype", TOLERANCES)
-@pytest.mark.parametrize(("launches", "biased"), [(0, False), (1, False), (1, True), (2, True)])
+@pytest.mark.parametrize(("launches", "biased"), [(0, True), (1, False), (1, True), (2, False)])
 def test_against_float64(chain, dtype, batch: int, launches: int, biased: bool, device: str) -> None:
     outer, inner = weights(chain, dtype, device)
     x = torch.randn(batch, chain[1].columns, device=device).to(dtype)

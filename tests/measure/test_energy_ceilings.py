@@ -13,7 +13,7 @@ from ksmm.measure.energy_ceilings import measure_energy_ceilings, read_energy_ce
 from ksmm.measure.energy_counter import Counter, NoCounterError
 from ksmm.measure.energy_protocol import EnergyProtocol
 from ksmm.measure.energy_reading import EnergyReading
-from ksmm.measure.records import RecordError
+from ksmm.measure.records import RecordError, checksum
 from ksmm.patterns import Pattern
 from tests.measure.simulated_device import SimulatedDevice
 from tests.measure.simulated_meter import IDLE_W, QUICK_ENERGY, Wattmeter
@@ -101,18 +101,18 @@ def test_without_a_counter_the_energy_ceilings_say_why(counter, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("content", "message"),
     [
-        ('{"schema_version": 2}', "has schema_version 2, not 1"),
-        ('{"schema_version": 1}', "key device.slug is missing"),
-        ('{"schema_version": 1, "device": {"slug": "x"}}', "key joules_per_operation is not a table"),
+        ({"schema_version": 2}, "has schema_version 2, not 1"),
+        ({"schema_version": 1}, "key device.slug is missing"),
+        ({"schema_version": 1, "device": {"slug": "x"}}, "key joules_per_operation is not a table"),
         (
-            '{"schema_version": 1, "device": {"slug": "x"}, "joules_per_operation": {}, "idle_w": 0}',
+            {"schema_version": 1, "device": {"slug": "x"}, "joules_per_operation": {}, "idle_w": 0},
             "key idle_w is not a positive number",
         ),
     ],
 )
-def test_another_file_than_energy_ceilings_is_refused(text, message, tmp_path):
-    (tmp_path / "x.json").write_text(text)
+def test_another_file_than_energy_ceilings_is_refused(content, message, tmp_path):
+    (tmp_path / "x.json").write_text(json.dumps(content | {"checksum": checksum(content)}))
     with pytest.raises(RecordError, match=message):
         read_energy_ceilings(tmp_path / "x.json")

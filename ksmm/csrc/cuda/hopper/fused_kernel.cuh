@@ -214,6 +214,7 @@ __global__ __launch_bounds__(Tile::threads, 1) void fused_kernel(const __grid_co
   }
   __syncthreads();
   wait_for_kernels_before();
+  const int64_t blocks = gridDim.x;
   uint32_t phase = 0;  // of X
   if (threadIdx.x < Tile::consumers) {
     grow_registers<Tile::grown>();
@@ -225,7 +226,7 @@ __global__ __launch_bounds__(Tile::threads, 1) void fused_kernel(const __grid_co
                                     warpgroup,
                                     warpgroup % Tile::splits,
                                     FusedRing{task.slots}};
-    for (int64_t tile = blockIdx.x; tile < task.tiles; tile += gridDim.x, phase ^= 1) {
+    for (int64_t tile = blockIdx.x; tile < task.tiles; tile += blocks, phase ^= 1) {
       consumer.multiply_inner(phase);
       fence_for_engines();
       if constexpr (Tile::splits > 1)
@@ -238,9 +239,9 @@ __global__ __launch_bounds__(Tile::threads, 1) void fused_kernel(const __grid_co
     shrink_registers<Tile::shrunk>();
     if (threadIdx.x == Tile::consumers) {
       FusedFeeder<Tile> feeder{task, shared, stages, FusedRing{task.slots}};
-      for (int64_t tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) feeder.feed();
+      for (int64_t tile = blockIdx.x; tile < task.tiles; tile += blocks) feeder.feed();
     } else if (threadIdx.x == Tile::consumers + 32) {
-      for (int64_t tile = blockIdx.x; tile < task.tiles; tile += gridDim.x, phase ^= 1)
+      for (int64_t tile = blockIdx.x; tile < task.tiles; tile += blocks, phase ^= 1)
         fetch_rows<Tile>(task, shared, z, tile * Tile::n, phase);
     }
   }

@@ -74,10 +74,6 @@ __device__ inline void store_planes(const uint32_t (&packed)[Tile::j][Tile::colu
         }
         exchange<2>(one, two);
         write(first + 8 * odd + t / 2 * 4, one[0], one[1], two[0], two[1]);
-      } else if constexpr (Tile::j == 4) {
-        uint32_t one[2], two[2];
-        gather_planes<Tile>(one, packed, at, 0), gather_planes<Tile>(two, packed, at, 1);
-        write(first + 2 * t, one[0], one[1], two[0], two[1]);
       } else {
         uint32_t one[4], two[4];
         gather_planes<Tile>(one, packed, at, 0), gather_planes<Tile>(two, packed, at, 1);

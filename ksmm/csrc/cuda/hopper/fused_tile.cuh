@@ -27,7 +27,7 @@ struct FusedTile {
   static constexpr int slot_bytes = (outer_rows > B_ ? outer_rows : B_) * fused_row;
 
   static_assert(warpgroups == 2 || warpgroups == 3, "what the registers are divided among");
-  static_assert(J_ == 2 || J_ == 4 || J_ == 8, "neighbours in Y that a thread can write at once");
+  static_assert(J_ == 2 || J_ == 8, "how the neighbours in Y that are written at once come together (store_planes)");
   static_assert(B_ % (8 * J_) == 0 && B_ % 16 == 0, "the sums are written 8 k of a plane at a time, from pairs");
   static_assert(outer_rows % 8 == 0, "whole periods of the swizzle in a stage");
   static_assert(COLUMNS_ % 16 == 0, "the sums are written from pairs of 8 columns");
