@@ -38,6 +38,8 @@ CHAINS = [  # two factors, which one launch takes
     ((1, 64, 128, 8), (8, 128, 104, 1)),
 ]
 BATCHES = (3, 72)
+BATCHES_OF_FEW = (1, 2, 17)
+"""For the configuration of that name alone, which has a kernel for each number of rows."""
 ORDERS = (((0, 3, 1, 2), 0), ((0, 3, 2, 1), 0), ((0, 1, 2, 3), 1))
 """How (a, b, c, d) is stored, and how many elements into its allocation X begins."""
 
@@ -59,13 +61,15 @@ def wrong_products() -> tuple[int, int]:
     for entries in PATTERNS:
         for dtype in DTYPES.values():
             for layout in LAYOUTS:
-                for index, batch in enumerate(BATCHES):
+                for index, batch in enumerate(BATCHES + BATCHES_OF_FEW):
                     problem = Problem(Pattern(*entries), batch, dtype, layout, "cuda")
                     for order, offset in ORDERS if index else ORDERS[:2]:
                         x, weight = operands(problem, order, offset)
                         reference = reference_matmul(weight.cpu(), x.cpu(), layout)
                         for entry in torch.ops.ksmm.configurations(x, weight, layout):
                             number, name = entry.split(" ", 1)
+                            if batch in BATCHES_OF_FEW and name != "few":
+                                continue
                             if order != ORDERS[0][0] and name not in PORTABLE:
                                 continue  # the others only ever see weights in the first order
                             y = torch.ops.ksmm.ks_matmul(x, weight, layout, None, "default", int(number))
