@@ -6,6 +6,7 @@ counter advances; energy, time and number of products are of the same windows, s
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -24,6 +25,12 @@ _WARM_UP_S = 1.0
 
 _CALIBRATION_TICKS = 20
 _CALIBRATION_S = 3.0
+_ALMOST = 0.98
+"""A window of one period is long enough if it was a little shorter than during the calibration."""
+
+_DOUBLED = 4
+"""How often chunks are doubled for a GPU that had to wait; one that waits for each launch always does."""
+
 _STILL_S = 2.0
 """A counter that does not advance for so long while nothing runs stands still."""
 
@@ -58,6 +65,7 @@ class EnergyMeter:
         )
         self.period_s = trace.period_s()
         self.uncertainty_s = trace.uncertainty_s()
+        self._slowest_poll_s = trace.slowest_poll_s
         self._idle_w: float | None = trace.whole().power_w
         """Power at rest after the last measurement (at first that of the calibration): that before the next one."""
 
@@ -147,18 +155,20 @@ class EnergyMeter:
     def _under_load(self, run: Run, estimate_s: float, seconds: float, products: int) -> tuple[list[Window], float]:
         """The windows of running a product without a gap, and by how much the length of each may be wrong."""
         trace, start = Trace(self.counter, self._clock), self._clock()
-        begin, calls = start + self.protocol.settle_seconds, 0
+        begin, calls, doubled = start + self.protocol.settle_seconds, 0, 0
         trace.done(0)
-        queue = Queue(self.device_type, trace, self._sleep)
-        chunk = max(1, round(queue.chunk_s / max(estimate_s, 1e-9)))
+        queue = Queue(self.device_type, trace, self._sleep, self._slowest_poll_s)
+        chunk = max(1, math.ceil(queue.chunk_s / max(estimate_s, 1e-9)))
         windows: list[Window] = []
         while not windows:
             calls += chunk
             queue.run(run, chunk, calls * products)
             passed = self._clock() - start
+            if queue.waited and doubled < _DOUBLED:  # power fell: begin again, with chunks that take longer
+                begin, chunk, doubled = self._clock() + self.protocol.settle_seconds, 2 * chunk, doubled + 1
             trace.refuse_still(start, max(_STILL_S, 2 * chunk * passed / calls))
             windows = self._enough(trace, begin, passed, passed / (calls * products), seconds)
-        uncertainty_s = self._uncertainty_s(trace, begin)
+        uncertainty_s = self._uncertainty_s(trace, begin) * trace.periods_of(max(window.seconds for window in windows))
         queue.finish()
         return windows, uncertainty_s
 
@@ -180,7 +190,8 @@ class EnergyMeter:
 
     def _window_s(self, trace: Trace, begin: float) -> float:
         """How long a window must be, by the calibration and by the trace itself."""
-        return max(self.period_s, self._uncertainty_s(trace, begin) / self.protocol.max_quantisation)
+        seconds = self._uncertainty_s(trace, begin) / self.protocol.max_quantisation
+        return max(_ALMOST * self.period_s, seconds)
 
     def _uncertainty_s(self, trace: Trace, begin: float) -> float:
         return max(self.uncertainty_s, trace.uncertainty_s(begin))

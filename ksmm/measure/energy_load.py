@@ -56,23 +56,41 @@ def launch_share(run: Run, clock: Callable[[], float]) -> float:
 class Queue:
     """Runs chunks of products one right after the other, and asks the counter meanwhile.
 
-    On CUDA the next chunk is handed to the GPU before the one before it is waited for, so that it is never idle.
+    On CUDA the next chunk is handed to the GPU before the one before it is waited for, so that it is never idle; each
+    is long enough that the counter can be asked twice in it. When a chunk was over the GPU says.
+
+    Args:
+        device_type: "cpu" or "cuda".
+        trace: that is told what is done, and asks.
+        sleep: of the host.
+        slowest_poll_s: the longest that the counter takes to answer.
     """
 
-    def __init__(self, device_type: str, trace: Trace, sleep: Callable[[float], None]) -> None:
+    def __init__(
+        self, device_type: str, trace: Trace, sleep: Callable[[float], None], slowest_poll_s: float = 0.0
+    ) -> None:
         self._cuda, self._trace, self._sleep = device_type == "cuda", trace, sleep
         self._waiting: deque[tuple[torch.cuda.Event, int]] = deque()
-        self.chunk_s = POLL_S * (_POLLS_PER_CHUNK if self._cuda else 1)
+        self.chunk_s = max(POLL_S * _POLLS_PER_CHUNK, 3 * slowest_poll_s) if self._cuda else POLL_S
+        self.waited = False
+        """Whether the GPU had nothing to do before the last chunk but one."""
+        if self._cuda:
+            self._begin = torch.cuda.Event(enable_timing=True)
+            self._begin.record()
+            while not self._begin.query():
+                pass
+            self._began = trace.clock()
 
     def run(self, run: Run, chunk: int, runs: int) -> None:
         """Runs one chunk; `runs` products are over when it is."""
+        self.waited = bool(self._waiting) and self._waiting[-1][0].query()
         for _ in range(chunk):
             run()
         if not self._cuda:
             self._trace.done(runs)
             self._trace.poll()
             return
-        event = torch.cuda.Event()
+        event = torch.cuda.Event(enable_timing=True)
         event.record()
         self._waiting.append((event, runs))
         self._trace.poll()
@@ -89,5 +107,4 @@ class Queue:
         while not event.query():
             self._trace.poll()
             self._sleep(POLL_S)
-        self._trace.done(runs)
-        self._trace.poll()
+        self._trace.done(runs, self._began + self._begin.elapsed_time(event) * 1e-3)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy
 
 from ksmm.measure.energy_counter import Counter, CounterError
+from ksmm.measure.energy_moments import Advance, regular_moments
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,20 @@ class Trace:
     def __init__(self, counter: Counter, clock: Callable[[], float]) -> None:
         self.counter = counter
         self.clock = clock
-        self.ticks: list[tuple[float, float]] = []
-        """Time and joules of each advance of the counter."""
+        self.advances: list[Advance] = []
+        self.slowest_poll_s = 0.0
+        """The longest that the counter took to answer."""
         self._last: float | None = None
+        self._asked = 0.0
         self._done: list[tuple[float, float]] = []
+        self._ticks: tuple[list[tuple[float, float]], float | None] = ([], None)
 
     def poll(self) -> None:
         """Asks the counter and notes it if it advanced."""
+        asked = self.clock()
         joules = self.counter.read()
+        answered = self.clock()
+        self.slowest_poll_s = max(self.slowest_poll_s, answered - asked)
         if joules <= 0:
             raise CounterError(f"the energy counter ({self.counter.name}) reads {joules:g} J")
         if self._last is not None and joules < self._last:
@@ -64,17 +71,37 @@ class Trace:
                 f"the energy counter ({self.counter.name}) went backwards, from {self._last:.6g} to {joules:.6g} J"
             )
         if self._last is not None and joules > self._last:
-            self.ticks.append((self.clock(), joules))
-        self._last = joules
+            self.advances.append(Advance(self._asked, answered, joules))
+        self._last, self._asked = joules, asked
 
-    def done(self, runs: int) -> None:
-        """Notes that so many products are over by now, since the trace began."""
-        self._done.append((self.clock(), float(runs)))
+    def done(self, runs: int, moment: float | None = None) -> None:
+        """Notes that so many products were over at a moment (now, if none is given), since the trace began."""
+        self._done.append((self.clock() if moment is None else moment, float(runs)))
+
+    @property
+    def ticks(self) -> list[tuple[float, float]]:
+        """Moment and joules of each advance of the counter."""
+        return self._timed()[0]
+
+    def _timed(self) -> tuple[list[tuple[float, float]], float | None]:
+        """Moment and joules of each advance, and how uncertain the moments are if the counter keeps time, else None.
+
+        It does if equal distances fit what was seen better than the moments at which it was seen fit its joules.
+        """
+        if len(self._ticks[0]) != len(self.advances):
+            seen = [(advance.by, advance.joules) for advance in self.advances]
+            moments = regular_moments(self.advances)
+            if moments is not None and moments.uncertainty_s < _by_joules_s(*_intervals(seen)):
+                timed = zip(moments.seconds.tolist(), (joules for _, joules in seen), strict=True)
+                self._ticks = list(timed), moments.uncertainty_s
+            else:
+                self._ticks = seen, None
+        return self._ticks
 
     @property
     def span_s(self) -> float:
         """Seconds from the first advance to the last one."""
-        return self.ticks[-1][0] - self.ticks[0][0] if self.ticks else 0.0
+        return self.advances[-1].by - self.advances[0].by if self.advances else 0.0
 
     @property
     def known_until(self) -> float:
@@ -95,7 +122,7 @@ class Trace:
         Raises:
             CounterError: it stands still.
         """
-        if self.clock() - max(start, self.ticks[-1][0] if self.ticks else start) > seconds:
+        if self.clock() - max(start, self.advances[-1].by if self.advances else start) > seconds:
             raise CounterError(f"the energy counter ({self.counter.name}) did not advance within {seconds:.3g} s")
 
     def windows(self, seconds: float, runs: float = 0.0, most: int | None = None, begin: float = 0.0) -> list[Window]:
@@ -143,10 +170,7 @@ class Trace:
 
     def intervals(self, begin: float = 0.0) -> tuple[numpy.ndarray, numpy.ndarray]:
         """Seconds and joules between neighbouring advances from a moment on."""
-        ticks = [tick for tick in self.ticks if begin <= tick[0] <= self.known_until]
-        pairs = list(itertools.pairwise(ticks))
-        seconds = numpy.array([after[0] - before[0] for before, after in pairs])
-        return seconds, numpy.array([after[1] - before[1] for before, after in pairs])
+        return _intervals([tick for tick in self.ticks if begin <= tick[0] <= self.known_until])
 
     def period_s(self, begin: float = 0.0) -> float:
         """The median of the seconds between two advances.
@@ -159,10 +183,15 @@ class Trace:
             raise self._too_few()
         return float(numpy.median(seconds))
 
-    def uncertainty_s(self, begin: float = 0.0) -> float:
-        """How wrong the length of a window can be, as far as the trace shows, while power is steady.
+    def periods_of(self, seconds: float) -> int:
+        """How many times `uncertainty_s` a window of that length may be wrong: once, unless the counter keeps time."""
+        return 1 if self._timed()[1] is None else max(1, round(seconds / self.period_s()))
 
-        Each interval's joules over the mean power say how long it was by the counter's own account; the largest
+    def uncertainty_s(self, begin: float = 0.0) -> float:
+        """How wrong the length of a window can be, as far as the trace shows.
+
+        Of a counter that keeps time, that is how uncertain its period is, for each period of a window. Of another one,
+        each interval's joules over the mean power say how long it was by the counter's own account; the largest
         difference from what the clock says is the uncertainty. It has in it how late an advance is noticed, how
         irregularly the counter is brought up to date, and how unsteady power was.
 
@@ -171,4 +200,17 @@ class Trace:
         """
         seconds, joules = self.intervals(begin)
         self.period_s(begin)
-        return float(numpy.abs(joules / (joules.sum() / seconds.sum()) - seconds).max())
+        uncertainty_s = self._timed()[1]
+        return _by_joules_s(seconds, joules) if uncertainty_s is None else uncertainty_s
+
+
+def _intervals(ticks: list[tuple[float, float]]) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """Seconds and joules from each moment to the next."""
+    pairs = list(itertools.pairwise(ticks))
+    seconds = numpy.array([after[0] - before[0] for before, after in pairs])
+    return seconds, numpy.array([after[1] - before[1] for before, after in pairs])
+
+
+def _by_joules_s(seconds: numpy.ndarray, joules: numpy.ndarray) -> float:
+    """The largest difference between an interval and what its joules take at mean power."""
+    return float(numpy.abs(joules / (joules.sum() / seconds.sum()) - seconds).max())

@@ -18,6 +18,7 @@ class SimulatedDevice:
         period_s: the shortest and the longest time between two advances of the counter.
         late_s: how much later than its own account an advance may be seen, at most.
         unit_j: what the counter counts in.
+        poll_s: the shortest and the longest time that the counter takes to answer.
     """
 
     def __init__(
@@ -28,12 +29,13 @@ class SimulatedDevice:
         period_s: tuple[float, float] = (0.09, 0.109),
         late_s: float = 0.0,
         unit_j: float = 1e-3,
+        poll_s: tuple[float, float] = (0.0, 0.0),
         seed: int = 0,
     ) -> None:
         self.now, self.joules = 100.0, 5000.0
         self.product_s, self.idle_w, self.load_w = product_s, idle_w, load_w
         self._generator = random.Random(seed)
-        self._period_s, self._late_s, self._unit_j = period_s, late_s, unit_j
+        self._period_s, self._late_s, self._unit_j, self._poll_s = period_s, late_s, unit_j, poll_s
         self._shown, self._coming = self.joules, []
         self._next = self.now + self._generator.uniform(*period_s)
         self.products, self.product_joules = 0, 0.0
@@ -51,9 +53,18 @@ class SimulatedDevice:
         self.products += 1
         self.product_joules += self.joules - before
 
+    def answers_within(self, shortest_s: float, longest_s: float) -> None:
+        """From now on the counter takes so long to answer."""
+        self._poll_s = shortest_s, longest_s
+
     def read(self) -> float:
+        shortest, longest = self._poll_s  # most answers come soon, few late
+        takes_s = shortest + (longest - shortest) * self._generator.random() ** 8 if longest else 0.0
+        before = self._generator.uniform(0, takes_s)
+        self.sleep(before)
         while self._coming and self._coming[0][0] <= self.now:
             self._shown = self._coming.pop(0)[1]
+        self.sleep(takes_s - before)
         return self._shown // self._unit_j * self._unit_j
 
     def _pass(self, seconds: float, watts: Callable[[float], float]) -> None:
@@ -89,7 +100,7 @@ class SimulatedGpu(SimulatedDevice):
         self.products += 1
         self.sleep(self.launch_s)
 
-    def event(self) -> SimulatedEvent:
+    def event(self, enable_timing: bool = False) -> SimulatedEvent:
         """What stands for torch.cuda.Event."""
         return SimulatedEvent(self)
 
@@ -101,8 +112,11 @@ class SimulatedEvent:
         self._gpu, self._end = gpu, 0.0
 
     def record(self) -> None:
-        self._end = self._gpu.busy_until
+        self._end = max(self._gpu.now, self._gpu.busy_until)
 
     def query(self) -> bool:
         self._gpu.sleep(1e-6)
         return self._gpu.now >= self._end
+
+    def elapsed_time(self, later: SimulatedEvent) -> float:
+        return 1e3 * (later._end - self._end)

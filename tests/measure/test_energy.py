@@ -101,6 +101,43 @@ def test_a_gpu_is_never_idle_between_products_and_asked_all_the_time(product_s, 
     assert reading.quantisation <= 0.02
 
 
+@pytest.mark.parametrize("product_s", [20e-6, 2e-3, 0.03])
+def test_a_counter_that_keeps_time_and_takes_long_to_answer(product_s, monkeypatch):
+    """As NVML's on an H200: it advances every 100 ms, and an answer takes 2 to 20 ms; the GPU must not wait."""
+    gpu = SimulatedGpu(
+        product_s=product_s, load_w=POWER_TRACES["every 37 ms"], period_s=(0.1, 0.1), poll_s=(2e-3, 0.02)
+    )
+    monkeypatch.setattr("torch.cuda.Event", gpu.event)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    meter = EnergyMeter(gpu.counter, EnergyProtocol(), "cuda", gpu.clock, gpu.sleep)
+    assert meter.period_s == pytest.approx(0.1, rel=1e-3)
+    assert meter.uncertainty_s < 1e-3
+    start = gpu.now
+    reading = meter.measure(gpu.run, product_s, 60.0)
+    assert gpu.idle_s < 0.25 * product_s * gpu.products
+    for seconds, joules in zip(reading.samples_s, reading.samples_j, strict=True):
+        assert seconds == pytest.approx(product_s, rel=0.02)
+        assert joules == pytest.approx(630 * product_s, rel=0.06)
+    assert reading.energy_j == pytest.approx(630 * product_s, rel=0.02)
+    assert len(reading.samples_j) == 10
+    assert reading.quantisation <= 0.02
+    assert gpu.now - start < 3.5 + 160 * product_s
+
+
+def test_a_gpu_that_had_to_wait_is_loaded_anew_with_longer_chunks(monkeypatch):
+    """Answers that take far longer than any did during the calibration."""
+    gpu = SimulatedGpu(period_s=(0.1, 0.1))
+    monkeypatch.setattr("torch.cuda.Event", gpu.event)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    meter = EnergyMeter(gpu.counter, EnergyProtocol(), "cuda", gpu.clock, gpu.sleep)
+    gpu.answers_within(0.03, 0.04)
+    reading = meter.measure(gpu.run, gpu.product_s, 120.0)
+    assert gpu.idle_s > 0
+    assert reading.energy_j == pytest.approx(640 * gpu.product_s, rel=0.02)
+    for seconds in reading.samples_s:
+        assert seconds == pytest.approx(gpu.product_s, rel=0.02)
+
+
 @pytest.mark.parametrize("product_s", [20e-6, 0.5])
 def test_quick_and_slow_products(product_s):
     device = SimulatedDevice(product_s=product_s)
