@@ -150,7 +150,7 @@ __device__ inline void multiply_pair(float (&sums)[rows_at_a_time][N], const Bit
 }
 
 template <class T, int N, int LANES>
-__global__ void __launch_bounds__(threads) few_kernel(const FewTask task) {
+__global__ void __launch_bounds__(threads, 4) few_kernel(const FewTask task) {
   extern __shared__ uint4 memory[];
   auto* shared = reinterpret_cast<Bits<T>*>(memory);
   const int row_group = blockIdx.x % task.row_groups, rest = blockIdx.x / task.row_groups;
