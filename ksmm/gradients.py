@@ -42,6 +42,11 @@ def fake_chain(x: torch.Tensor, outer: torch.Tensor, *_: object) -> torch.Tensor
     return fake_product(x, outer, "batch_first")
 
 
+def fake_planes(x: torch.Tensor, a: int, d: int) -> torch.Tensor:
+    """What ksmm::planes returns of x of shape (batch, a·b·d): empty, of shape (batch, a, d, b)."""
+    return x.new_empty((x.shape[0], a, d, x.shape[1] // (a * d)))
+
+
 def save_operands(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
     """The operator's setup_context: x, weight and its other arguments, the layout first."""
     x, weight, *ctx.rest = inputs

@@ -151,6 +151,17 @@ at::Tensor ks_chain_cpu(const at::Tensor& x, const at::Tensor& outer, const at::
   return ks_matmul_cpu(between, outer, "batch_first", bias, "default", -1);
 }
 
+// (batch, a·b·d) as (batch, a, d, b): neighbours in b, which belong to one product, become neighbours in memory.
+void check_planes(const at::Tensor& x, int64_t a, int64_t d) {
+  TORCH_CHECK_VALUE(x.dim() == 2 && a > 0 && d > 0 && x.size(1) % (a * d) == 0, "planes: x has shape ", x.sizes(),
+                    "; it must be (batch, features), of which a·d = ", a, "·", d, " divides the second");
+}
+
+at::Tensor planes_cpu(const at::Tensor& x, int64_t a, int64_t d) {
+  check_planes(x, a, d);
+  return x.reshape({x.size(0), a, x.size(1) / (a * d), d}).transpose(2, 3).contiguous();
+}
+
 #ifdef KSMM_WITH_CUDA
 // Memory of PyTorch's caching allocator, which may be handed out again once the launches before it are queued.
 struct Scratch {
@@ -212,6 +223,20 @@ at::Tensor ks_chain_cuda(const at::Tensor& x, const at::Tensor& outer, const at:
   return ks_matmul_cuda(between, outer, "batch_first", bias, "default", outer_configuration);
 }
 
+at::Tensor planes_cuda(const at::Tensor& x, int64_t a, int64_t d) {
+  check_planes(x, a, d);
+  const int64_t batch = x.size(0), b = x.size(1) / (a * d);
+  if (x.element_size() != 2 || d == 1 || b == 1 || x.numel() == 0) return planes_cpu(x, a, d);
+  const c10::cuda::CUDAGuard guard(x.device());
+  const at::Tensor rows = x.contiguous(), planes = at::empty({batch, a, d, b}, x.options());
+  int error = 0;
+  if (!ksmm::transpose_cuda(rows.const_data_ptr(), planes.mutable_data_ptr(), batch * a, b, d,
+                            c10::cuda::getCurrentCUDAStream(x.device().index()).stream(), &error))
+    return planes_cpu(x, a, d);
+  C10_CUDA_CHECK(static_cast<cudaError_t>(error));
+  return planes;
+}
+
 // For each configuration that takes the problem its number and name, the cost model's choice first.
 std::vector<std::string> configurations(const at::Tensor& x, const at::Tensor& weight, std::string_view layout,
                                         std::string_view precision) {
@@ -239,18 +264,21 @@ TORCH_LIBRARY(ksmm, library) {
       "ks_chain(Tensor x, Tensor outer, Tensor inner, Tensor? bias=None, int outer_configuration=-1, "
       "int inner_configuration=-1, int launches=0) -> Tensor",
       {at::Tag::pt2_compliant_tag});
+  library.def("planes(Tensor x, SymInt a, SymInt d) -> Tensor", {at::Tag::pt2_compliant_tag});
   library.def("configurations(Tensor x, Tensor weight, str layout, str precision=\"default\") -> str[]");
 }
 
 TORCH_LIBRARY_IMPL(ksmm, CPU, library) {
   library.impl("ks_matmul", ks_matmul_cpu);
   library.impl("ks_chain", ks_chain_cpu);
+  library.impl("planes", planes_cpu);
 }
 
 #ifdef KSMM_WITH_CUDA
 TORCH_LIBRARY_IMPL(ksmm, CUDA, library) {
   library.impl("ks_matmul", ks_matmul_cuda);
   library.impl("ks_chain", ks_chain_cuda);
+  library.impl("planes", planes_cuda);
   library.impl("configurations", configurations);
 }
 #endif

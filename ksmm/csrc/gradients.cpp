@@ -49,12 +49,25 @@ at::Tensor pack(const at::Tensor& weight, std::string_view layout, std::string_v
   return at::constant_pad_nd_symint(rows, {0, padding}).contiguous().narrow_symint(3, 0, c).permute({0, 2, 3, 1});
 }
 
+// (batch, a·b·d) as (batch, a, d, b), by the kernel of the device.
+at::Tensor planes(const at::Tensor& features, const c10::SymInt& a, const c10::SymInt& d) {
+  static const auto operation = c10::Dispatcher::singleton()
+                                    .findSchemaOrThrow("ksmm::planes", "")
+                                    .typed<at::Tensor(const at::Tensor&, c10::SymInt, c10::SymInt)>();
+  const at::AutoDispatchBelowADInplaceOrView guard;
+  return operation.call(features, a, d);
+}
+
 // (batch, a·b·d) as a·d matrices (batch, b). With d > 1 a copy is needed, which stays within each row of the batch;
-// what is read and what is written of a matrix (b, d) is then near each other.
+// what is read and what is written of a matrix (b, d) is then near each other. On CUDA, PyTorch's copies in 16 bits
+// take several times as long as ours, which has no gradient of its own: it is for those that are not differentiated
+// again.
 at::Tensor planes_of_rows(const at::Tensor& features, const c10::SymInt& a, const c10::SymInt& b,
                           const c10::SymInt& d) {
-  const at::Tensor planes = features.unflatten_symint(1, {a, b, d}).transpose(2, 3);
-  return planes.reshape_symint({features.sym_size(0), a * d, b}).transpose(0, 1);
+  if (features.is_cuda() && features.element_size() == 2 && !at::GradMode::is_enabled())
+    return planes(features, a, d).reshape_symint({features.sym_size(0), a * d, b}).transpose(0, 1);
+  const at::Tensor transposed = features.unflatten_symint(1, {a, b, d}).transpose(2, 3);
+  return transposed.reshape_symint({features.sym_size(0), a * d, b}).transpose(0, 1);
 }
 
 // Σ_n ∂Y[n, i, r, j] X[n, i, k, j], as batched matrix products, of (a, b, c, d).

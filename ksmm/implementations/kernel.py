@@ -11,7 +11,7 @@ from typing import ClassVar
 import torch
 
 from ksmm import build
-from ksmm.gradients import fake_chain, fake_product
+from ksmm.gradients import fake_chain, fake_planes, fake_product
 from ksmm.implementations.base import Implementation, Packed, register
 from ksmm.problem import DTYPES, Problem, dtype_name
 from ksmm.reference import pattern_of
@@ -145,6 +145,7 @@ def load() -> tuple[build.Manifest | None, str | None]:
         return None, f"the kernel library could not be loaded: {error}; remove {manifest.library} and build it again"
     torch.library.register_fake("ksmm::ks_matmul", fake_product)
     torch.library.register_fake("ksmm::ks_chain", fake_chain)
+    torch.library.register_fake("ksmm::planes", fake_planes)
     return manifest, None
 
 

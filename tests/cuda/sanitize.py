@@ -3,7 +3,7 @@
     compute-sanitizer --tool memcheck --error-exitcode 1 python tests/cuda/sanitize.py
     compute-sanitizer --tool racecheck --error-exitcode 1 python tests/cuda/sanitize.py
 
-With `chains` as an argument two factors in one launch alone. Exit status 1 after a wrong result. PyTorch's caching
+With `chains` as an argument two factors in one launch alone, with the name of a configuration that alone. Exit status 1 after a wrong result. PyTorch's caching
 allocator is off, so that every operand is an allocation of its own and memcheck sees each access outside of it.
 """
 
@@ -38,6 +38,8 @@ CHAINS = [  # two factors, which one launch takes
     ((1, 64, 128, 8), (8, 128, 104, 1)),
 ]
 BATCHES = (3, 72)
+BATCHES_OF_FEW = (1, 2, 17)
+"""For the configuration of that name alone, which has a kernel for each number of rows."""
 ORDERS = (((0, 3, 1, 2), 0), ((0, 3, 2, 1), 0), ((0, 1, 2, 3), 1))
 """How (a, b, c, d) is stored, and how many elements into its allocation X begins."""
 
@@ -53,19 +55,21 @@ def operands(problem: Problem, order: tuple[int, ...], offset: int) -> tuple[tor
     return buffer[offset:].view(rows, columns), weight.permute(order).contiguous().permute(inverse)
 
 
-def wrong_products() -> tuple[int, int]:
-    """How many products were wrong, of how many."""
+def wrong_products(only: str | None = None) -> tuple[int, int]:
+    """How many products were wrong, of how many; of one configuration only, if it is named."""
     wrong = count = 0
     for entries in PATTERNS:
         for dtype in DTYPES.values():
             for layout in LAYOUTS:
-                for index, batch in enumerate(BATCHES):
+                for index, batch in enumerate(BATCHES + BATCHES_OF_FEW):
                     problem = Problem(Pattern(*entries), batch, dtype, layout, "cuda")
                     for order, offset in ORDERS if index else ORDERS[:2]:
                         x, weight = operands(problem, order, offset)
                         reference = reference_matmul(weight.cpu(), x.cpu(), layout)
                         for entry in torch.ops.ksmm.configurations(x, weight, layout):
                             number, name = entry.split(" ", 1)
+                            if batch in BATCHES_OF_FEW and name != "few" or only not in (None, name):
+                                continue
                             if order != ORDERS[0][0] and name not in PORTABLE:
                                 continue  # the others only ever see weights in the first order
                             y = torch.ops.ksmm.ks_matmul(x, weight, layout, None, "default", int(number))
@@ -107,8 +111,10 @@ def main() -> int:
         sys.stderr.write(f"{reason}\n")
         return 2
     torch.manual_seed(torch.seed() % 2**31)
-    parts = (wrong_chains,) if "chains" in sys.argv[1:] else (wrong_chains, wrong_products)
-    wrong, count = (sum(numbers) for numbers in zip(*(part() for part in parts), strict=True))
+    only = " ".join(sys.argv[1:]) or None
+    counts = [wrong_chains()] if only in (None, "chains") else []
+    counts += [wrong_products(only)] if only != "chains" else []
+    wrong, count = (sum(numbers) for numbers in zip(*counts, strict=True))
     sys.stdout.write(f"{wrong} of {count} products wrong (seed {torch.initial_seed()})\n")
     return 1 if wrong else 0
 

@@ -8,6 +8,7 @@
 #include "../ks_matmul.h"
 #include "arrange.cuh"
 #include "configuration.h"
+#include "few.h"
 #include "hopper/fused.h"
 #include "hopper/gemm.h"
 #include "hopper/planes.h"
@@ -24,7 +25,7 @@ const std::vector<Configuration>& all() {
     std::vector<Configuration> list;
     for (const Configurations family :
          {portable_configurations(), gemm_configurations(), hopper::planes_configurations(),
-          hopper::three_pass_configurations(), tf32_configurations(), padded_configurations()})
+          hopper::three_pass_configurations(), tf32_configurations(), padded_configurations(), few_configurations()})
       list.insert(list.end(), family.data, family.data + family.count);
     return list;
   }();

@@ -106,10 +106,15 @@ __host__ __device__ inline Vector<T, V> load_vector(const Bits<T>* address) {
   if constexpr (sizeof vector == 16) {
     const uint4 words = __ldg(reinterpret_cast<const uint4*>(address));
     memcpy(&vector, &words, sizeof vector);
-  } else {
-    static_assert(sizeof vector == 8 || sizeof vector == 16, "two or four words");
+  } else if constexpr (sizeof vector == 8) {
     const uint2 words = __ldg(reinterpret_cast<const uint2*>(address));
     memcpy(&vector, &words, sizeof vector);
+  } else if constexpr (V == 1) {
+    vector.bits[0] = __ldg(address);
+  } else {
+    static_assert(sizeof vector == 4, "one, two or four words");
+    const uint32_t word = __ldg(reinterpret_cast<const uint32_t*>(address));
+    memcpy(&vector, &word, sizeof vector);
   }
 #else
   memcpy(&vector, address, sizeof vector);

@@ -55,14 +55,13 @@ Problem padded(Problem problem) {
   return problem;
 }
 
-// Small batches are bound by launches, and have not been tried. The columns that are added hold anything: no other
-// column sees them.
+// The columns that are added hold anything: no other column sees them.
 bool takes(const Problem& problem, const Operands& operands, const Machine& machine) {
   const auto aligned = [](const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; };
   const int64_t multiple = 16 / size_of(problem.dtype);
   const bool fits =
       problem.batch % multiple == 0 && operands.x_stride % multiple == 0 && aligned(operands.x) && aligned(operands.y);
-  return machine.capability == 90 && problem.layout == Layout::batch_last && problem.batch >= 2048 && !fits;
+  return machine.capability == 90 && problem.layout == Layout::batch_last && !fits;
 }
 
 double seconds(const Problem& problem, const Machine& machine) {

@@ -1,6 +1,7 @@
 // Transposes many small matrices of 16-bit elements through shared memory, two elements an access.
 #include <algorithm>
 
+#include "configuration.h"
 #include "hopper/overlap.cuh"
 #include "transpose.cuh"
 
@@ -167,6 +168,18 @@ cudaError_t transpose(const Transposition& of, cudaStream_t stream) {
   const int unit = unit_of(of);
   const auto kernel = unit == 8 ? transpose_kernel<8> : unit == 4 ? transpose_kernel<4> : transpose_kernel<2>;
   return hopper::launch_overlapping(kernel, blocks, threads, batch * columns * pitch * 2, 1, stream, task);
+}
+
+bool transpose_cuda(const void* source, void* destination, int64_t matrices, int64_t rows, int64_t columns,
+                    void* stream, int* error) {
+  const Transposition task = {static_cast<const uint16_t*>(source), static_cast<uint16_t*>(destination), matrices, rows,
+                              columns};
+  Machine machine;
+  *error = current_machine(&machine);
+  // launches that overlap are of compute capability 9.0 on
+  if (*error == cudaSuccess && (machine.capability < 90 || !can_transpose(task))) return false;
+  if (*error == cudaSuccess) *error = transpose(task, static_cast<cudaStream_t>(stream));
+  return true;
 }
 
 }  // namespace ksmm

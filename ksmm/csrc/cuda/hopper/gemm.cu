@@ -97,7 +97,9 @@ double gemm_seconds(const GemmView& view, GemmTile tile, const Machine& machine)
   const double x_reads = view.c * rows * passes;
   const double weight_reads = resident ? 0 : view.c * columns * rows / cut.rows;
   const double cached = 2 * planes * (x_reads + weight_reads + rows * view.b);
-  return 5e-6 + std::max({memory * std::min(waves, 1.5), matrix, cached / (1.4 * machine.cache_rate)}) +
+  const double least = 2.1e-6 + 0.1e-6 * static_cast<double>(steps(view));
+  const double starts = resident ? 1.4e-6 : 0;  // with all of W, which a block that streams does not wait for
+  return least + std::max({starts, memory * std::min(waves, 1.5), matrix, cached / (1.4 * machine.cache_rate)}) +
          0.05 * (memory + matrix * (0.99 + 0.01 * passes));
 }
 

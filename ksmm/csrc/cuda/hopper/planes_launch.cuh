@@ -82,7 +82,10 @@ double planes_seconds(const Problem& problem, const Machine& machine) {
   const double elements = static_cast<double>(problem.batch) * problem.a * problem.d * (problem.b + problem.c) +
                           static_cast<double>(problem.a) * problem.b * problem.c * problem.d;
   const double memory = 2.0 * elements / (machine.memory_rate * (Tile::wide ? 0.7 : 0.9));
-  return 4e-6 + far * idle * (0.85 * std::max({memory, cache, engine, matrix}) + 0.05 * (cache + engine + matrix));
+  const double tile = 3.2e-6 + 0.0205e-6 * columns;  // where there is one for each multiprocessor at most
+  const double work =
+      far * idle * (0.85 * std::max({memory, cache, engine, matrix}) + 0.05 * (cache + engine + matrix));
+  return std::max(tile, 4e-6 + work);
 }
 
 // Enqueues the product (planes_instances.cuh).

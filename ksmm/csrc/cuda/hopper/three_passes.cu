@@ -57,7 +57,7 @@ double seconds(const Problem& problem, const Machine& machine) {
   if (!choose_gemm_tile(passes.product, machine, &tile)) return 1e9;
   const double features = static_cast<double>(problem.a) * problem.d * (problem.b + problem.c);
   const double transpositions = 4 * features * problem.batch / (0.82 * machine.memory_rate);
-  return 6e-6 + transpositions + gemm_seconds(passes.product, tile, machine);
+  return 5e-6 + transpositions + gemm_seconds(passes.product, tile, machine);
 }
 
 cudaError_t launch(const Problem& problem, const Operands& operands, const Machine& machine, const Workspace& workspace,

@@ -1,0 +1,53 @@
+"""ksmm::planes, the copy that weight gradients are made of."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import ksmm
+from ksmm.implementations import get_implementation
+from ksmm.reference import relative_error
+from tests.conftest import TOLERANCES
+
+
+@pytest.fixture(autouse=True)
+def library(device: str) -> None:
+    problem = ksmm.Problem(ksmm.Pattern(1, 1, 1, 1), 1, torch.float32, "batch_first", device)
+    reason = get_implementation("kernel").supports(problem)
+    if reason is not None:
+        pytest.skip(reason)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize(
+    "shape", [(5, 1, 3, 1), (7, 2, 40, 3), (64, 1, 192, 2), (33, 3, 9, 16), (1, 1, 1, 8), (0, 2, 4, 4)]
+)
+def test_against_a_permutation(shape: tuple[int, int, int, int], dtype: torch.dtype, device: str) -> None:
+    batch, a, b, d = shape
+    x = torch.randn(batch, a * b * d, device=device).to(dtype)
+    planes = torch.ops.ksmm.planes(x, a, d)
+    assert planes.is_contiguous() and torch.equal(planes, x.view(batch, a, b, d).transpose(2, 3))
+    wide = torch.randn(batch, a * b * d + 1, device=device).to(dtype)[:, 1:]
+    assert torch.equal(torch.ops.ksmm.planes(wide, a, d), wide.reshape(batch, a, b, d).transpose(2, 3))
+
+
+def test_opcheck(device: str) -> None:
+    torch.library.opcheck(torch.ops.ksmm.planes.default, (torch.randn(6, 48, device=device).half(), 2, 4))
+
+
+def test_features_that_do_not_divide_are_named(device: str) -> None:
+    with pytest.raises(ValueError, match=r"x has shape \[5, 9\].*2·2"):
+        torch.ops.ksmm.planes(torch.randn(5, 9, device=device), 2, 2)
+
+
+@pytest.mark.parametrize("pattern", [(2, 24, 40, 3), (1, 64, 48, 8), (3, 16, 16, 1)])
+def test_weight_gradient_in_16_bits(pattern: tuple[int, int, int, int], device: str) -> None:
+    weight = torch.randn(pattern, device=device).half().requires_grad_()
+    x = torch.randn(200, pattern[0] * pattern[2] * pattern[3], device=device).half()
+    y = ksmm.ks_matmul(x, weight, implementation="kernel")
+    gradient = torch.randn_like(y)
+    (found,) = torch.autograd.grad(y, weight, gradient)
+    a, b, c, d = pattern
+    of_y, of_x = gradient.double().view(-1, a, b, d), x.double().view(-1, a, c, d)
+    assert relative_error(found, torch.einsum("nirj,nikj->irkj", of_y, of_x)) < TOLERANCES[torch.float16]
