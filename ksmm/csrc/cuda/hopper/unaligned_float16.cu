@@ -1,0 +1,12 @@
+// The kernel for rows at any address, for float16.
+#if defined(KSMM_SM90A)
+#include "unaligned_launch.cuh"
+
+namespace ksmm::hopper {
+
+cudaError_t launch_unaligned_float16(const GemmView& view, const Machine& machine, cudaStream_t stream) {
+  return launch_unaligned_of<float16>(view, machine, stream);
+}
+
+}  // namespace ksmm::hopper
+#endif
