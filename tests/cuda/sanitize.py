@@ -3,8 +3,9 @@
     compute-sanitizer --tool memcheck --error-exitcode 1 python tests/cuda/sanitize.py
     compute-sanitizer --tool racecheck --error-exitcode 1 python tests/cuda/sanitize.py
 
-With `chains` as an argument two factors in one launch alone, with the name of a configuration that alone. Exit status 1 after a wrong result. PyTorch's caching
-allocator is off, so that every operand is an allocation of its own and memcheck sees each access outside of it.
+With `chains` as an argument two factors in one launch alone, with the name of a configuration that alone. Exit status
+1 after a wrong result. PyTorch's caching allocator is off, so that every operand is an allocation of its own and
+memcheck sees each access outside of it.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def wrong_products(only: str | None = None) -> tuple[int, int]:
                         reference = reference_matmul(weight.cpu(), x.cpu(), layout)
                         for entry in torch.ops.ksmm.configurations(x, weight, layout):
                             number, name = entry.split(" ", 1)
-                            if batch in BATCHES_OF_FEW and name != "few" or only not in (None, name):
+                            if (batch in BATCHES_OF_FEW and name != "few") or only not in (None, name):
                                 continue
                             if order != ORDERS[0][0] and name not in PORTABLE:
                                 continue  # the others only ever see weights in the first order

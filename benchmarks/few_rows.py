@@ -1,0 +1,58 @@
+"""Every configuration of the kernel on a handful of rows, such as the tokens that a language model decodes.
+
+    python benchmarks/few_rows.py --dtype float32 > few_rows.csv
+
+A row for each factor, batch size and configuration, `chosen` for the cost model's choice. The times are of products
+replayed from a CUDA graph, which follow each other; the weights come from the L2 cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+
+import torch
+from side_by_side import seconds_without_launch
+
+from ksmm.implementations import get_implementation
+from ksmm.measure import timer
+from ksmm.measure.inputs import make_inputs
+from ksmm.measure.protocol import Protocol
+from ksmm.patterns import Pattern
+from ksmm.problem import DTYPES, LAYOUTS, Problem
+
+PATTERNS = ("8,128,128,1", "1,128,128,8", "1,512,128,8", "8,128,512,1", "8,512,512,1", "1,512,512,8", "12,32,32,1")
+
+
+def main() -> None:
+    """Measures and writes CSV to the standard output, row by row."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--patterns", nargs="+", type=Pattern.parse, default=[Pattern.parse(p) for p in PATTERNS])
+    parser.add_argument("--batches", nargs="+", type=int, default=[1, 2, 4, 8, 16, 32])
+    parser.add_argument("--dtype", default="float16", choices=list(DTYPES))
+    parser.add_argument("--layout", default="batch_first", choices=LAYOUTS)
+    parser.add_argument("--max-seconds", type=float, default=0.05, help="for each number")
+    arguments = parser.parse_args()
+    protocol, kernel = Protocol(max_seconds=arguments.max_seconds), get_implementation("kernel")
+    writer = csv.writer(sys.stdout)
+    writer.writerow(["pattern", "batch_size", "dtype", "layout", "configuration", "chosen", "time_s"])
+    for pattern in arguments.patterns:
+        for batch in arguments.batches:
+            problem = Problem(pattern, batch, DTYPES[arguments.dtype], arguments.layout, "cuda")
+            inputs = make_inputs(problem, protocol.seed)
+            packed = kernel.pack(inputs.weight, problem.layout)
+            with timer.strict_precision(), torch.no_grad():
+                for place, (name, number) in enumerate(kernel.configurations(packed, inputs.x).items()):
+                    seconds = seconds_without_launch(
+                        lambda number=number, packed=packed, x=inputs.x: kernel.matmul_in(number, packed, x),
+                        "cuda",
+                        protocol,
+                    )
+                    row = [pattern, batch, arguments.dtype, arguments.layout, name, place == 0]
+                    writer.writerow([*row, f"{seconds:.4g}"])
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
