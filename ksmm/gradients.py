@@ -47,6 +47,11 @@ def fake_planes(x: torch.Tensor, a: int, d: int) -> torch.Tensor:
     return x.new_empty((x.shape[0], a, d, x.shape[1] // (a * d)))
 
 
+def fake_weight_gradient(x: torch.Tensor, y_gradient: torch.Tensor, a: int, d: int) -> torch.Tensor:
+    """What ksmm::weight_gradient returns of x and a gradient in batch_last: empty, of shape (a, d, b, c)."""
+    return x.new_empty((a, d, y_gradient.shape[0] // (a * d), x.shape[0] // (a * d)))
+
+
 def save_operands(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
     """The operator's setup_context: x, weight and its other arguments, the layout first."""
     x, weight, *ctx.rest = inputs

@@ -7,7 +7,6 @@ import torch
 
 import ksmm
 from ksmm.implementations import get_implementation
-from ksmm.reference import relative_error
 from tests.conftest import TOLERANCES
 
 
@@ -39,15 +38,3 @@ def test_opcheck(device: str) -> None:
 def test_features_that_do_not_divide_are_named(device: str) -> None:
     with pytest.raises(ValueError, match=r"x has shape \[5, 9\].*2·2"):
         torch.ops.ksmm.planes(torch.randn(5, 9, device=device), 2, 2)
-
-
-@pytest.mark.parametrize("pattern", [(2, 24, 40, 3), (1, 64, 48, 8), (3, 16, 16, 1)])
-def test_weight_gradient_in_16_bits(pattern: tuple[int, int, int, int], device: str) -> None:
-    weight = torch.randn(pattern, device=device).half().requires_grad_()
-    x = torch.randn(200, pattern[0] * pattern[2] * pattern[3], device=device).half()
-    y = ksmm.ks_matmul(x, weight, implementation="kernel")
-    gradient = torch.randn_like(y)
-    (found,) = torch.autograd.grad(y, weight, gradient)
-    a, b, c, d = pattern
-    of_y, of_x = gradient.double().view(-1, a, b, d), x.double().view(-1, a, c, d)
-    assert relative_error(found, torch.einsum("nirj,nikj->irkj", of_y, of_x)) < TOLERANCES[torch.float16]

@@ -5,6 +5,7 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/bmm.h>
 #include <ATen/ops/empty.h>
 #include <torch/library.h>
 
@@ -162,6 +163,25 @@ at::Tensor planes_cpu(const at::Tensor& x, int64_t a, int64_t d) {
   return x.reshape({x.size(0), a, x.size(1) / (a * d), d}).transpose(2, 3).contiguous();
 }
 
+// Operands in batch_last: X has a·c·d rows, ∂Y a·b·d.
+void check_gradient(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d) {
+  const auto fits = [&](const at::Tensor& rows) { return rows.dim() == 2 && rows.size(0) % (a * d) == 0; };
+  TORCH_CHECK_VALUE(a > 0 && d > 0 && fits(x) && fits(y) && x.size(1) == y.size(1) &&
+                        x.scalar_type() == y.scalar_type() && x.device() == y.device(),
+                    "weight_gradient: x has shape ", x.sizes(), " and the gradient of y ", y.sizes(),
+                    "; both must be (features, batch) of one dtype on one device, with features that a·d = ", a, "·", d,
+                    " divides");
+}
+
+// Of shape (a, d, b, c).
+at::Tensor weight_gradient_cpu(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d) {
+  check_gradient(x, y, a, d);
+  const auto planes = [&](const at::Tensor& rows) {
+    return rows.unflatten(0, {a, rows.size(0) / (a * d), d}).transpose(1, 2).reshape({a * d, -1, rows.size(1)});
+  };
+  return at::bmm(planes(y), planes(x).transpose(1, 2)).unflatten(0, {a, d});
+}
+
 #ifdef KSMM_WITH_CUDA
 // Memory of PyTorch's caching allocator, which may be handed out again once the launches before it are queued.
 struct Scratch {
@@ -237,6 +257,30 @@ at::Tensor planes_cuda(const at::Tensor& x, int64_t a, int64_t d) {
   return planes;
 }
 
+at::Tensor weight_gradient_cuda(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d) {
+  check_gradient(x, y, a, d);
+  if (x.element_size() != 2 || x.numel() == 0) return weight_gradient_cpu(x, y, a, d);
+  const c10::cuda::CUDAGuard guard(x.device());
+  const at::Tensor of_x = with_contiguous_rows(x), of_y = with_contiguous_rows(y);
+  const int64_t b = y.size(0) / (a * d), c = x.size(0) / (a * d);
+  const ksmm::WeightGradient of = {parse_dtype(x.scalar_type()),
+                                   a,
+                                   b,
+                                   c,
+                                   d,
+                                   x.size(1),
+                                   of_x.const_data_ptr(),
+                                   of_x.stride(0),
+                                   of_y.const_data_ptr(),
+                                   of_y.stride(0)};
+  const int64_t parts = ksmm::weight_gradient_parts(of);
+  if (parts == 0) return weight_gradient_cpu(x, y, a, d);
+  const at::Tensor products = at::empty({parts, a, d, b, c}, x.options());
+  const auto stream = c10::cuda::getCurrentCUDAStream(x.device().index()).stream();
+  C10_CUDA_CHECK(static_cast<cudaError_t>(ksmm::weight_gradient_cuda(of, parts, products.mutable_data_ptr(), stream)));
+  return parts == 1 ? products.select(0, 0) : products.sum(0);
+}
+
 // For each configuration that takes the problem its number and name, the cost model's choice first.
 std::vector<std::string> configurations(const at::Tensor& x, const at::Tensor& weight, std::string_view layout,
                                         std::string_view precision) {
@@ -265,6 +309,8 @@ TORCH_LIBRARY(ksmm, library) {
       "int inner_configuration=-1, int launches=0) -> Tensor",
       {at::Tag::pt2_compliant_tag});
   library.def("planes(Tensor x, SymInt a, SymInt d) -> Tensor", {at::Tag::pt2_compliant_tag});
+  library.def("weight_gradient(Tensor x, Tensor y_gradient, SymInt a, SymInt d) -> Tensor",
+              {at::Tag::pt2_compliant_tag});
   library.def("configurations(Tensor x, Tensor weight, str layout, str precision=\"default\") -> str[]");
 }
 
@@ -272,6 +318,7 @@ TORCH_LIBRARY_IMPL(ksmm, CPU, library) {
   library.impl("ks_matmul", ks_matmul_cpu);
   library.impl("ks_chain", ks_chain_cpu);
   library.impl("planes", planes_cpu);
+  library.impl("weight_gradient", weight_gradient_cpu);
 }
 
 #ifdef KSMM_WITH_CUDA
@@ -279,6 +326,7 @@ TORCH_LIBRARY_IMPL(ksmm, CUDA, library) {
   library.impl("ks_matmul", ks_matmul_cuda);
   library.impl("ks_chain", ks_chain_cuda);
   library.impl("planes", planes_cuda);
+  library.impl("weight_gradient", weight_gradient_cuda);
   library.impl("configurations", configurations);
 }
 #endif

@@ -49,23 +49,28 @@ at::Tensor pack(const at::Tensor& weight, std::string_view layout, std::string_v
   return at::constant_pad_nd_symint(rows, {0, padding}).contiguous().narrow_symint(3, 0, c).permute({0, 2, 3, 1});
 }
 
-// (batch, a·b·d) as (batch, a, d, b), by the kernel of the device.
-at::Tensor planes(const at::Tensor& features, const c10::SymInt& a, const c10::SymInt& d) {
-  static const auto operation = c10::Dispatcher::singleton()
-                                    .findSchemaOrThrow("ksmm::planes", "")
-                                    .typed<at::Tensor(const at::Tensor&, c10::SymInt, c10::SymInt)>();
+// The gradient of the weight by the kernels of the device, which have no gradient of their own: for what is not
+// differentiated again. They take batch_last, and rows become columns at the speed of a copy.
+at::Tensor weight_gradient_by_kernel(const at::Tensor& x, const at::Tensor& y_gradient, std::string_view layout,
+                                     c10::SymIntArrayRef sizes) {
+  using Operation = at::Tensor(const at::Tensor&, const at::Tensor&, c10::SymInt, c10::SymInt);
+  using Planes = at::Tensor(const at::Tensor&, c10::SymInt, c10::SymInt);
+  static const auto operation =
+      c10::Dispatcher::singleton().findSchemaOrThrow("ksmm::weight_gradient", "").typed<Operation>();
+  static const auto planes = c10::Dispatcher::singleton().findSchemaOrThrow("ksmm::planes", "").typed<Planes>();
   const at::AutoDispatchBelowADInplaceOrView guard;
-  return operation.call(features, a, d);
+  const auto last = [&](const at::Tensor& of) {
+    if (!first(layout)) return of;
+    const c10::SymInt rows = of.sym_size(0), features = of.sym_size(1);
+    return planes.call(of.reshape_symint({1, rows * features}), 1, features).reshape_symint({features, rows});
+  };
+  return operation.call(last(x), last(y_gradient), sizes[0], sizes[3]).permute({0, 2, 3, 1});
 }
 
 // (batch, a·b·d) as a·d matrices (batch, b). With d > 1 a copy is needed, which stays within each row of the batch;
-// what is read and what is written of a matrix (b, d) is then near each other. On CUDA, PyTorch's copies in 16 bits
-// take several times as long as ours, which has no gradient of its own: it is for those that are not differentiated
-// again.
+// what is read and what is written of a matrix (b, d) is then near each other.
 at::Tensor planes_of_rows(const at::Tensor& features, const c10::SymInt& a, const c10::SymInt& b,
                           const c10::SymInt& d) {
-  if (features.is_cuda() && features.element_size() == 2 && !at::GradMode::is_enabled())
-    return planes(features, a, d).reshape_symint({features.sym_size(0), a * d, b}).transpose(0, 1);
   const at::Tensor transposed = features.unflatten_symint(1, {a, b, d}).transpose(2, 3);
   return transposed.reshape_symint({features.sym_size(0), a * d, b}).transpose(0, 1);
 }
@@ -100,6 +105,9 @@ at::Tensor weight_gradient_last(const at::Tensor& x, const at::Tensor& y_gradien
 
 at::Tensor weight_gradient(const at::Tensor& x, const at::Tensor& y_gradient, std::string_view layout,
                            c10::SymIntArrayRef sizes) {
+  if (x.is_cuda() && x.element_size() == 2 && x.scalar_type() == y_gradient.scalar_type() &&
+      !at::GradMode::is_enabled())
+    return weight_gradient_by_kernel(x, y_gradient, layout, sizes);
   return first(layout) ? weight_gradient_first(x, y_gradient, sizes) : weight_gradient_last(x, y_gradient, sizes);
 }
 

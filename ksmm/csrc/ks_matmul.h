@@ -88,4 +88,19 @@ bool chain_pays(const Problem& inner, const Problem& outer);
 bool transpose_cuda(const void* source, void* destination, int64_t matrices, int64_t rows, int64_t columns,
                     void* stream, int* error);
 
+// ∂W[i, j][r, k] = Σ_n ∂Y[i, r, j, n] X[i, k, j, n] of operands in batch_last; strides from one row to the next.
+struct WeightGradient {
+  Dtype dtype;
+  int64_t a, b, c, d, batch;
+  const void* x;
+  int64_t x_stride;
+  const void* y;
+  int64_t y_stride;
+};
+// In how many parts of the batch it is computed on the current device, which are to be summed; 0 where no kernel takes
+// it.
+int64_t weight_gradient_parts(const WeightGradient& of);
+// Enqueues it: products of shape (parts, a, d, b, c). Returns the cudaError_t of the launches.
+int weight_gradient_cuda(const WeightGradient& of, int64_t parts, void* products, void* stream);
+
 }  // namespace ksmm
