@@ -19,6 +19,7 @@ class Protocol:
         max_seconds: cap on what timing one number may take; fewer runs and samples are taken to stay below it.
         max_seconds_per_run: a product slower than this is not timed; its status is too_slow.
         seed: of the weights and of X.
+        rest_seconds: how long a GPU that is at its power limit, or near it, rests at most before a number is timed.
 
     Raises:
         TypeError: a value is not a number, or not an integer where one is needed.
@@ -32,6 +33,7 @@ class Protocol:
     max_seconds: float = 5.0
     max_seconds_per_run: float = 2.0
     seed: int = 0
+    rest_seconds: float = 0.5
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -42,6 +44,7 @@ class Protocol:
         _check(self.target_relative_iqr >= 0, "target_relative_iqr", self.target_relative_iqr, "at least 0")
         for name in ("max_seconds", "max_seconds_per_run"):
             _check(0 < getattr(self, name) < float("inf"), name, getattr(self, name), "a positive number of seconds")
+        _check(0 <= self.rest_seconds < float("inf"), "rest_seconds", self.rest_seconds, "at least 0")
         _check(0 <= self.seed < 2**63, "seed", self.seed, "at least 0 and below 2^63")
 
     @classmethod

@@ -12,6 +12,7 @@ import numpy
 import torch
 
 from ksmm.measure.protocol import Protocol
+from ksmm.measure.rest import rest
 
 TIMER_WARM_UP_RUNS = 2
 """torch.utils.benchmark.Timer.timeit runs the product so often, untimed, before each sample."""
@@ -100,7 +101,8 @@ def time_product(run: Run, protocol: Protocol, device_type: str, estimate_s: flo
 
     Takes min_samples samples of runs_per_sample products, then more until the IQR is at most target_relative_iqr of the
     median, until there are max_samples, or until another one would pass max_seconds. Where min_samples do not
-    fit into max_seconds there are fewer products in each, then fewer samples, but always one.
+    fit into max_seconds there are fewer products in each, then fewer samples, but always one. A GPU at its power limit
+    rests first.
 
     Args:
         run: one product.
@@ -118,6 +120,9 @@ def time_product(run: Run, protocol: Protocol, device_type: str, estimate_s: flo
         timer=timeit.default_timer if device_type == "cpu" else _cuda_clock,
         num_threads=torch.get_num_threads(),
     )
+    if device_type == "cuda":
+        torch.cuda.synchronize()
+        rest(protocol.rest_seconds)
     samples: list[float] = []
     start = time.perf_counter()
     while not _enough(samples, protocol, time.perf_counter() - start):

@@ -29,6 +29,7 @@ def test_an_unknown_key_is_named_with_the_known_ones():
         ("max_seconds", float("inf")),
         ("max_seconds", float("nan")),
         ("max_seconds_per_run", -1.0),
+        ("rest_seconds", -1.0),
         ("seed", -1),
     ],
 )
