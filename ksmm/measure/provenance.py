@@ -173,7 +173,8 @@ def source_hash() -> str:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    command = ["git", "-C", str(folder), *arguments]
+    # without locks: git would bring the index up to date, and a job that is killed meanwhile would leave it locked
+    command = ["git", "--no-optional-locks", "-C", str(folder), *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=10).stdout.strip()
 
 

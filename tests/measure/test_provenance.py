@@ -1,6 +1,8 @@
 import json
+import os
 import platform
 import re
+import subprocess
 
 import pytest
 import torch
@@ -65,6 +67,26 @@ def test_without_a_kernel(monkeypatch):
     monkeypatch.setattr(build, "find", lambda: None)
     assert provenance.kernel_hash() == ""
     assert provenance.kernel_manifest() is None
+
+
+def test_asking_git_changes_nothing_in_the_repository(tmp_path):
+    """Else a job that is killed at that moment would leave the user's index locked."""
+    identity = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.org"]
+
+    def git(*arguments):
+        subprocess.run(["git", "-C", str(tmp_path), *identity, *arguments], check=True, capture_output=True)
+
+    file = tmp_path / "file"
+    file.write_text("text", encoding="utf-8")
+    git("init")
+    git("add", "file")
+    git("commit", "-m", "first")
+    os.utime(file, (1, 1))  # what is in the index is out of date now
+    index = (tmp_path / ".git/index").read_bytes()
+    assert provenance._git(tmp_path, "status", "--porcelain") == ""
+    assert (tmp_path / ".git/index").read_bytes() == index
+    git("status")
+    assert (tmp_path / ".git/index").read_bytes() != index
 
 
 def test_the_commit_is_gits_or_what_it_is_told(monkeypatch):
