@@ -112,7 +112,7 @@ class EnergyMeter:
         load_s = max(0.0, seconds - (self.rest_s if self._idle_w is not None else 2 * self.rest_s))
         before = self._idle_w if self._idle_w is not None else self._idle_power_w()
         self._idle_w = None  # should this measurement fail, the next one looks again
-        windows, uncertainty_s = self._under_load(run, estimate_s, load_s, products)
+        windows, uncertainty_s, waited = self._under_load(run, estimate_s, load_s, products)
         self._idle_w = self._idle_power_w()
         return EnergyReading(
             counter=self.counter.name,
@@ -123,6 +123,7 @@ class EnergyMeter:
             idle_before_w=before,
             idle_after_w=self._idle_w,
             quantisation=uncertainty_s / min(window.seconds for window in windows),
+            waited=waited,
         )
 
     def _idle_power_w(self) -> float:
@@ -152,10 +153,12 @@ class EnergyMeter:
             self._sleep(POLL_S)
         return trace
 
-    def _under_load(self, run: Run, estimate_s: float, seconds: float, products: int) -> tuple[list[Window], float]:
-        """The windows of running a product without a gap, and by how much the length of each may be wrong."""
+    def _under_load(
+        self, run: Run, estimate_s: float, seconds: float, products: int
+    ) -> tuple[list[Window], float, bool]:
+        """The windows of running a product, by how much the length of each may be wrong, whether there were gaps."""
         trace, start = Trace(self.counter, self._clock), self._clock()
-        begin, calls, doubled = start + self.protocol.settle_seconds, 0, 0
+        begin, calls, doubled, waited = start + self.protocol.settle_seconds, 0, 0, False
         trace.done(0)
         queue = Queue(self.device_type, trace, self._sleep, self._slowest_poll_s)
         chunk = max(1, math.ceil(queue.chunk_s / max(estimate_s, 1e-9)))
@@ -164,13 +167,15 @@ class EnergyMeter:
             calls += chunk
             queue.run(run, chunk, calls * products)
             passed = self._clock() - start
+            waited = queue.waited or waited
             if queue.waited and doubled < _DOUBLED:  # power fell: begin again, with chunks that take longer
                 begin, chunk, doubled = self._clock() + self.protocol.settle_seconds, 2 * chunk, doubled + 1
+                waited = False
             trace.refuse_still(start, max(_STILL_S, 2 * chunk * passed / calls))
             windows = self._enough(trace, begin, passed, passed / (calls * products), seconds)
         uncertainty_s = self._uncertainty_s(trace, begin) * trace.periods_of(max(window.seconds for window in windows))
         queue.finish()
-        return windows, uncertainty_s
+        return windows, uncertainty_s, waited
 
     def _enough(self, trace: Trace, begin: float, passed: float, run_s: float, seconds: float) -> list[Window]:
         """The windows if all are there, or time is up; else none.

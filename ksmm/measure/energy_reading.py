@@ -21,6 +21,7 @@ class EnergyReading:
         runs: products in each window.
         idle_before_w, idle_after_w: power at rest, just before and just after.
         quantisation: how uncertain the length of the shortest window is, relative to it.
+        waited: whether a GPU had nothing to do for a while in these windows.
     """
 
     counter: str
@@ -31,6 +32,7 @@ class EnergyReading:
     idle_before_w: float
     idle_after_w: float
     quantisation: float
+    waited: bool = False
 
     @property
     def energy_j(self) -> float:

@@ -28,6 +28,8 @@ _LAUNCHING_MATTERS = 0.5
 """A product whose launching takes more than this share of its time is replayed from a CUDA graph. The GPU waits only
 at shares near 1; well below it, launching is still cheap enough to do without a graph."""
 
+_WAITED = "the GPU had nothing to do between some products"
+
 _LAUNCHING_LOOKED_AT_BELOW_S = 1e-3
 """Launching takes tens of microseconds, and looking at it takes 20 products."""
 
@@ -132,7 +134,7 @@ class EnergyBench(Bench):
             "iqr_s": timer.interquartile_range(reading.samples_s),
             "device_state": nvidia.device_state() if self.problem.device_type == "cuda" else {},
             "energy": energy_values(reading),
-            "note": note,
+            "note": "; ".join(text for text in (note, _WAITED if reading.waited else "") if text),
         }
 
     def _without_gaps(self, run: Callable[[], object], estimate_s: float) -> tuple[Callable[[], object], int, str]:

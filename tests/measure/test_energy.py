@@ -154,7 +154,7 @@ def test_a_gpu_that_had_to_wait_is_loaded_anew_with_longer_chunks(monkeypatch):
     meter = EnergyMeter(gpu.counter, EnergyProtocol(), "cuda", gpu.clock, gpu.sleep)
     gpu.answers_within(0.03, 0.04)
     reading = meter.measure(gpu.run, gpu.product_s, 120.0)
-    assert gpu.idle_s > 0
+    assert gpu.idle_s > 0 and not reading.waited
     assert reading.energy_j == pytest.approx(640 * gpu.product_s, rel=0.02)
     for seconds in reading.samples_s:
         assert seconds == pytest.approx(gpu.product_s, rel=0.02)

@@ -179,6 +179,7 @@ def test_those_that_cannot_be_replayed_say_that_the_gpu_waits(gpu_bench, monkeyp
     sampled = bench._sampled(gpu.run, gpu.product_s)
     assert sampled["median_s"] == pytest.approx(100e-6, rel=0.02)
     assert "the GPU may wait in between; no CUDA graph: operation not permitted" in sampled["note"]
+    assert sampled["note"].endswith("; the GPU had nothing to do between some products")
 
 
 def test_products_that_are_slower_than_their_launches_run_as_they_are(gpu_bench):
