@@ -40,6 +40,9 @@ def main() -> None:
     for pattern in arguments.patterns:
         for batch in arguments.batches:
             problem = Problem(pattern, batch, DTYPES[arguments.dtype], arguments.layout, "cuda")
+            reason = kernel.supports(problem)
+            if reason is not None:
+                raise SystemExit(f"{problem}: {reason}")
             inputs = make_inputs(problem, protocol.seed)
             packed = kernel.pack(inputs.weight, problem.layout)
             with timer.strict_precision(), torch.no_grad():

@@ -111,7 +111,7 @@ class KSLinear(nn.Module):
 
     def _uses_frozen(self, x: torch.Tensor) -> bool:
         return (
-            bool(self._frozen)
+            len(self._frozen) > 0  # torch.compile cannot trace bool() of a list
             and not torch.is_grad_enabled()
             and not torch.is_autocast_enabled(x.device.type)
             and x.dim() > 0

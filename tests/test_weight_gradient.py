@@ -38,7 +38,8 @@ def test_against_float64(pattern: tuple[int, ...], batch: int, dtype: torch.dtyp
     x, y, expected = operands(pattern, batch, dtype, device)
     found = torch.ops.ksmm.weight_gradient(x, y, pattern[0], pattern[3])
     assert found.is_contiguous() and found.dtype == dtype
-    assert relative_error(found.permute(0, 2, 3, 1), expected) < TOLERANCES[dtype]
+    most = TOLERANCES[dtype] * max(1.0, batch / 1000) ** 0.5  # errors of sums in float32 add up
+    assert relative_error(found.permute(0, 2, 3, 1), expected) < most
 
 
 @pytest.mark.parametrize("layout", ksmm.LAYOUTS)

@@ -173,8 +173,8 @@ void check_gradient(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t
                     " divides");
 }
 
-// Of shape (a, d, b, c).
-at::Tensor weight_gradient_cpu(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d) {
+// Of shape (a, d, b, c), by batched products; where a or d is 1 nothing is copied for them.
+at::Tensor weight_gradient_batched(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d) {
   check_gradient(x, y, a, d);
   const auto planes = [&](const at::Tensor& rows) {
     return rows.unflatten(0, {a, rows.size(0) / (a * d), d}).transpose(1, 2).reshape({a * d, -1, rows.size(1)});
@@ -246,11 +246,12 @@ at::Tensor ks_chain_cuda(const at::Tensor& x, const at::Tensor& outer, const at:
 at::Tensor planes_cuda(const at::Tensor& x, int64_t a, int64_t d) {
   check_planes(x, a, d);
   const int64_t batch = x.size(0), b = x.size(1) / (a * d);
-  if (x.element_size() != 2 || d == 1 || b == 1 || x.numel() == 0) return planes_cpu(x, a, d);
+  if (d == 1 || b == 1 || x.numel() == 0) return planes_cpu(x, a, d);
   const c10::cuda::CUDAGuard guard(x.device());
   const at::Tensor rows = x.contiguous(), planes = at::empty({batch, a, d, b}, x.options());
   int error = 0;
-  if (!ksmm::transpose_cuda(rows.const_data_ptr(), planes.mutable_data_ptr(), batch * a, b, d,
+  const auto element_bytes = static_cast<int>(x.element_size());
+  if (!ksmm::transpose_cuda(element_bytes, rows.const_data_ptr(), planes.mutable_data_ptr(), batch * a, b, d,
                             c10::cuda::getCurrentCUDAStream(x.device().index()).stream(), &error))
     return planes_cpu(x, a, d);
   C10_CUDA_CHECK(static_cast<cudaError_t>(error));
@@ -259,7 +260,7 @@ at::Tensor planes_cuda(const at::Tensor& x, int64_t a, int64_t d) {
 
 at::Tensor weight_gradient_cuda(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d) {
   check_gradient(x, y, a, d);
-  if (x.element_size() != 2 || x.numel() == 0) return weight_gradient_cpu(x, y, a, d);
+  if (x.element_size() != 2 || x.numel() == 0) return weight_gradient_batched(x, y, a, d);
   const c10::cuda::CUDAGuard guard(x.device());
   const at::Tensor of_x = with_contiguous_rows(x), of_y = with_contiguous_rows(y);
   const int64_t b = y.size(0) / (a * d), c = x.size(0) / (a * d);
@@ -274,7 +275,8 @@ at::Tensor weight_gradient_cuda(const at::Tensor& x, const at::Tensor& y, int64_
                                    of_y.const_data_ptr(),
                                    of_y.stride(0)};
   const int64_t parts = ksmm::weight_gradient_parts(of);
-  if (parts == 0) return weight_gradient_cpu(x, y, a, d);
+  // with work for all multiprocessors, batched products are as fast if they need no copy
+  if (parts == 0 || (parts == 1 && (a == 1 || d == 1))) return weight_gradient_batched(x, y, a, d);
   const at::Tensor products = at::empty({parts, a, d, b, c}, x.options());
   const auto stream = c10::cuda::getCurrentCUDAStream(x.device().index()).stream();
   C10_CUDA_CHECK(static_cast<cudaError_t>(ksmm::weight_gradient_cuda(of, parts, products.mutable_data_ptr(), stream)));
@@ -318,7 +320,7 @@ TORCH_LIBRARY_IMPL(ksmm, CPU, library) {
   library.impl("ks_matmul", ks_matmul_cpu);
   library.impl("ks_chain", ks_chain_cpu);
   library.impl("planes", planes_cpu);
-  library.impl("weight_gradient", weight_gradient_cpu);
+  library.impl("weight_gradient", weight_gradient_batched);
 }
 
 #ifdef KSMM_WITH_CUDA

@@ -36,6 +36,25 @@ def test_any_shape(operator, order: str, problem: Problem, with_bias: bool) -> N
         assert torch.equal(*results), f"{name}: two runs differ"
 
 
+@pytest.mark.parametrize(("dtype", "batch"), [(torch.float32, 70_001), (torch.float16, 140_001)], ids=str)
+def test_three_passes_take_a_long_batch_in_parts(operator, dtype: torch.dtype, batch: int) -> None:
+    problem = Problem(Pattern(1, 64, 64, 64), batch, dtype, "batch_first", "cuda")
+    x, weight = inputs(problem)
+    bias = bias_of(problem, True)
+    stored = stored_as(weight, "packed")
+    listed = [entry.split(" ", 1) for entry in torch.ops.ksmm.configurations(x, stored, "batch_first")]
+    numbers = {name: int(number) for number, name in listed}
+    if "three passes" not in numbers:
+        pytest.skip("no configuration in three passes for this device")
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    y = operator(x, stored, "batch_first", bias, "default", numbers["three passes"])
+    assert torch.cuda.max_memory_allocated() - before < y.nbytes + 1.1 * 2**30  # what goes from pass to pass
+    rows = torch.arange(0, batch, 97, device="cuda")
+    assert_close(y[rows], expected(x[rows], weight, "batch_first", bias), tolerance(dtype, problem.pattern))
+    assert y.isfinite().all()
+
+
 @pytest.mark.parametrize(
     ("entries", "batch", "family"),
     [

@@ -1,7 +1,8 @@
-// Weights in the order that the configurations for Hopper read.
+// Weights and biases in the order that the configurations for Hopper read.
 #include <algorithm>
 
 #include "arrange.cuh"
+#include "configuration.h"
 #include "number.cuh"
 
 namespace ksmm {
@@ -25,6 +26,18 @@ __global__ void arrange_kernel(const Word* __restrict__ source, Word* __restrict
   }
 }
 
+cudaError_t arrange(Dtype dtype, const void* source, void* destination, const Arrangement& size, cudaStream_t stream) {
+  constexpr int threads = 256;
+  const auto blocks = static_cast<unsigned>(std::min<int64_t>(parts_of(size.elements, threads), 65535));
+  if (dtype == Dtype::float32)
+    arrange_kernel<<<blocks, threads, 0, stream>>>(static_cast<const uint32_t*>(source),
+                                                   static_cast<uint32_t*>(destination), size);
+  else
+    arrange_kernel<<<blocks, threads, 0, stream>>>(static_cast<const uint16_t*>(source),
+                                                   static_cast<uint16_t*>(destination), size);
+  return cudaGetLastError();
+}
+
 }  // namespace
 
 bool is_arranged(const Problem& problem, const Operands& operands) {
@@ -43,19 +56,21 @@ cudaError_t arrange_weight(const Problem& problem, Operands* operands, const Wor
   const int64_t* strides = operands->weight_strides;
   const Arrangement size = {problem.b,  problem.c,  problem.d,  padded_c,  elements,
                             strides[0], strides[1], strides[2], strides[3]};
-  constexpr int threads = 256;
-  const auto blocks = static_cast<unsigned>(std::min<int64_t>((elements + threads - 1) / threads, 65535));
-  if (problem.dtype == Dtype::float32)
-    arrange_kernel<<<blocks, threads, 0, stream>>>(static_cast<const uint32_t*>(operands->weight),
-                                                   static_cast<uint32_t*>(arranged), size);
-  else
-    arrange_kernel<<<blocks, threads, 0, stream>>>(static_cast<const uint16_t*>(operands->weight),
-                                                   static_cast<uint16_t*>(arranged), size);
+  const cudaError_t error = arrange(problem.dtype, operands->weight, arranged, size, stream);
   operands->weight = arranged;
   const int64_t plane = problem.b * padded_c;
   operands->weight_strides[0] = problem.d * plane, operands->weight_strides[1] = padded_c;
   operands->weight_strides[2] = 1, operands->weight_strides[3] = plane;
-  return cudaGetLastError();
+  return error;
+}
+
+cudaError_t arrange_bias(const Problem& problem, const void** bias, const Workspace& workspace, cudaStream_t stream) {
+  const auto& [a, b, c, d, batch, dtype, layout, precision] = problem;
+  void* arranged = workspace.allocate(static_cast<size_t>(a * b * d) * size_of(dtype), workspace.context);
+  const Arrangement size = {b, 1, d, 1, a * b * d, b * d, d, 0, 1};
+  const cudaError_t error = arrange(dtype, *bias, arranged, size, stream);
+  *bias = arranged;
+  return error;
 }
 
 }  // namespace ksmm

@@ -14,7 +14,6 @@
 #include "hopper/planes.h"
 #include "hopper/tf32.cuh"
 #include "hopper/three_passes.h"
-#include "hopper/unaligned.h"
 #include "padded.h"
 #include "portable.cuh"
 
@@ -26,8 +25,7 @@ const std::vector<Configuration>& all() {
     std::vector<Configuration> list;
     for (const Configurations family :
          {portable_configurations(), gemm_configurations(), hopper::planes_configurations(),
-          hopper::three_pass_configurations(), tf32_configurations(), padded_configurations(), few_configurations(),
-          unaligned_configurations()})
+          hopper::three_pass_configurations(), tf32_configurations(), padded_configurations(), few_configurations()})
       list.insert(list.end(), family.data, family.data + family.count);
     return list;
   }();

@@ -15,7 +15,7 @@ struct Rows {
   const void* source;
   void* destination;
   int64_t source_stride, destination_stride;  // elements
-  int64_t count, width;                       // rows, and elements of each that are copied
+  int64_t count, source_width, width;         // rows, and elements of each; those the source lacks become 0
   int64_t parts;                              // of a row
 };
 
@@ -30,8 +30,9 @@ __global__ void __launch_bounds__(threads) copy_rows_kernel(const Rows rows) {
     Word words[per_thread];
 #pragma unroll
     for (int at = 0; at < per_thread; ++at)
-      if (first + at * threads < rows.width)
-        words[at] = __ldg(source + row * rows.source_stride + first + at * threads);
+      words[at] = first + at * threads < rows.source_width
+                      ? __ldg(source + row * rows.source_stride + first + at * threads)
+                      : Word(0);
 #pragma unroll
     for (int at = 0; at < per_thread; ++at)
       if (first + at * threads < rows.width)
@@ -55,7 +56,8 @@ Problem padded(Problem problem) {
   return problem;
 }
 
-// The columns that are added hold anything: no other column sees them.
+// The columns that are added are zeros: were there an infinity in one, its neighbours would be added up in another
+// order (see tf32_epilogue.cuh).
 bool takes(const Problem& problem, const Operands& operands, const Machine& machine) {
   const auto aligned = [](const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; };
   const int64_t multiple = 16 / size_of(problem.dtype);
@@ -79,10 +81,11 @@ cudaError_t launch(const Problem& problem, const Operands& operands, const Machi
   void* y = workspace.allocate(static_cast<size_t>(out * inner.batch) * size, workspace.context);
   Operands of_inner = operands;
   of_inner.x = x, of_inner.x_stride = inner.batch, of_inner.y = y;
-  cudaError_t error = copy_rows({operands.x, x, operands.x_stride, inner.batch, in, problem.batch, 0}, size, stream);
+  cudaError_t error =
+      copy_rows({operands.x, x, operands.x_stride, inner.batch, in, problem.batch, inner.batch, 0}, size, stream);
   if (error == cudaSuccess) error = static_cast<cudaError_t>(multiply_cuda(inner, of_inner, -1, workspace, stream));
   if (error != cudaSuccess) return error;
-  return copy_rows({y, operands.y, inner.batch, problem.batch, out, problem.batch, 0}, size, stream);
+  return copy_rows({y, operands.y, inner.batch, problem.batch, out, problem.batch, problem.batch, 0}, size, stream);
 }
 
 constexpr Configuration family[] = {{"padded", false, takes, seconds, launch}};

@@ -1,4 +1,4 @@
-// Transposes many small matrices of 16-bit elements through shared memory, two elements an access.
+// Transposes many small matrices of 16-bit or 32-bit elements through shared memory, four bytes an access.
 #include <algorithm>
 
 #include "configuration.h"
@@ -9,7 +9,8 @@ namespace ksmm {
 namespace {
 
 constexpr int threads = 256;
-constexpr int tile_elements = 4096;  // of a block, all of them on their way at once; twice as many take a fifth longer
+constexpr int tile_bytes = 8192;  // of a block, all of them on their way at once; twice as many take a fifth longer
+constexpr int word = 4;           // bytes of a bank of shared memory
 
 // Division of a number below 2^16 by a constant one, as a multiplication.
 struct Divisor {
@@ -49,27 +50,34 @@ __device__ Tile tile_of(const TransposeTask& task, int64_t block) {
   return result;
 }
 
-template <int U>
-struct alignas(2 * U) Unit {
-  uint16_t elements[U];
+template <class Element, int U>
+struct alignas(sizeof(Element) * U) Unit {
+  Element elements[U];
 };
 
-// U: neighbours that are read, and written, at once; 2 of them may lie in different rows, more lie in one.
-//
+// How many units of U elements a thread moves.
+template <class Element, int U>
+constexpr int units_of = tile_bytes / static_cast<int>(sizeof(Element)) / threads / U;
+
+// U: neighbours that are read, and written, at once. They lie in one row, but for the two 16-bit elements of a word.
+template <class Element, int U>
+constexpr bool may_straddle = sizeof(Element) < word && U * sizeof(Element) == word;
+
 // Shared memory holds each tile transposed, its rows padded to an odd number of words, which keeps bank conflicts few.
-template <int U>
-__device__ void read_tile(uint16_t* shared, const TransposeTask& task, const Tile& tile) {
-  constexpr int units = tile_elements / threads / U;
+template <class Element, int U>
+__device__ void read_tile(Element* shared, const TransposeTask& task, const Tile& tile) {
+  constexpr int units = units_of<Element, U>;
   const int64_t wide = task.of.columns;
   const bool whole = task.tiles_across == 1;  // rows follow each other without a gap
-  const uint16_t* source = task.of.source + (tile.matrix * task.of.rows + tile.p) * wide + tile.q;
+  const auto* source =
+      static_cast<const Element*>(task.of.source) + (tile.matrix * task.of.rows + tile.p) * wide + tile.q;
   const uint32_t width = task.tile_columns.value, rows = tile.matrices * tile.rows;
-  Unit<U> read[units] = {};
+  Unit<Element, U> read[units] = {};
 #pragma unroll
   for (int n = 0; n < units; ++n) {
     const uint32_t element = U * (n * threads + threadIdx.x), p = task.tile_columns(element), q = element - p * width;
     if (p < rows && q < tile.columns)
-      read[n] = *reinterpret_cast<const Unit<U>*>(source + (whole ? element : p * wide + q));
+      read[n] = *reinterpret_cast<const Unit<Element, U>*>(source + (whole ? element : p * wide + q));
   }
 #pragma unroll
   for (int n = 0; n < units; ++n) {
@@ -79,10 +87,10 @@ __device__ void read_tile(uint16_t* shared, const TransposeTask& task, const Til
       const uint32_t m = task.batch == 1 ? 0 : task.tile_rows(row);
       return shared + (m * width + column) * task.pitch + row - m * task.tile_rows.value;
     };
-    uint16_t* first = place(p, q);
+    Element* first = place(p, q);
 #pragma unroll
     for (int e = 0; e < U; ++e) {
-      if (U == 2 && e == 1 && q + 1 == width)
+      if (may_straddle<Element, U> && e == 1 && q + 1 == width)
         *place(p + 1, 0) = read[n].elements[e];
       else
         first[e * task.pitch] = read[n].elements[e];
@@ -90,73 +98,90 @@ __device__ void read_tile(uint16_t* shared, const TransposeTask& task, const Til
   }
 }
 
-template <int U>
-__device__ void write_tile(const uint16_t* shared, const TransposeTask& task, const Tile& tile) {
+template <class Element, int U>
+__device__ void write_tile(const Element* shared, const TransposeTask& task, const Tile& tile) {
   const int64_t high = task.of.rows;
   const bool whole = task.tiles_down == 1;
-  uint16_t* destination = task.of.destination + (tile.matrix * task.of.columns + tile.q) * high + tile.p;
+  auto* destination =
+      static_cast<Element*>(task.of.destination) + (tile.matrix * task.of.columns + tile.q) * high + tile.p;
   const uint32_t height = task.tile_rows.value, columns = tile.matrices * tile.columns;
 #pragma unroll
-  for (int n = 0; n < tile_elements / threads / U; ++n) {
+  for (int n = 0; n < units_of<Element, U>; ++n) {
     const uint32_t element = U * (n * threads + threadIdx.x), q = task.tile_rows(element), p = element - q * height;
     if (q >= columns || p >= tile.rows) continue;
-    const uint16_t* first = shared + q * task.pitch + p;
-    Unit<U> unit;
+    const Element* first = shared + q * task.pitch + p;
+    Unit<Element, U> unit;
+    if constexpr (may_straddle<Element, U>) {
+      unit.elements[0] = first[0], unit.elements[1] = p + 1 < height ? first[1] : shared[(q + 1) * task.pitch];
+    } else {
 #pragma unroll
-    for (int e = 0; e < U; e += 2) {
-      if (U == 2) {
-        unit.elements[0] = first[0], unit.elements[1] = p + 1 < height ? first[1] : shared[(q + 1) * task.pitch];
-      } else {
-        const uint32_t pair = *reinterpret_cast<const uint32_t*>(first + e);
-        unit.elements[e] = static_cast<uint16_t>(pair), unit.elements[e + 1] = static_cast<uint16_t>(pair >> 16);
-      }
+      for (int e = 0; e < U; e += word / sizeof(Element))
+        *reinterpret_cast<uint32_t*>(unit.elements + e) = *reinterpret_cast<const uint32_t*>(first + e);
     }
-    *reinterpret_cast<Unit<U>*>(destination + (whole ? element : q * high + p)) = unit;
+    *reinterpret_cast<Unit<Element, U>*>(destination + (whole ? element : q * high + p)) = unit;
   }
 }
 
-template <int U>
+template <class Element, int U>
 __global__ void __launch_bounds__(threads) transpose_kernel(const TransposeTask task) {
-  extern __shared__ __align__(16) uint16_t shared[];
+  extern __shared__ __align__(16) char memory[];
+  auto* const shared = reinterpret_cast<Element*>(memory);
   hopper::wait_for_kernels_before();
   const Tile tile = tile_of(task, blockIdx.x);
-  read_tile<U>(shared, task, tile);
+  read_tile<Element, U>(shared, task, tile);
   __syncthreads();
-  write_tile<U>(shared, task, tile);
+  write_tile<Element, U>(shared, task, tile);
 }
 
-// Whole sides where they fit, so that what is read and written is contiguous.
+// Whole sides where they fit, so that what is read and written is contiguous; else pieces of 128 bytes or more.
 void choose_tile(const Transposition& of, int64_t* rows, int64_t* columns) {
+  const int64_t least = 128 / of.element_bytes;
   *rows = of.rows, *columns = of.columns;
-  while (*rows * *columns > tile_elements) {
+  while (*rows * *columns * of.element_bytes > tile_bytes) {
     int64_t& longer = *rows > *columns ? *rows : *columns;
-    longer = longer > 128 ? (longer / 2 + 63) / 64 * 64 : 64;
+    longer = longer > 2 * least ? parts_of(longer / 2, least) * least : least;
   }
 }
 
 int unit_of(const Transposition& of) {
   const auto fits = [&](int unit) {
-    const auto aligned = [&](const void* address) { return reinterpret_cast<uintptr_t>(address) % (2 * unit) == 0; };
+    const auto aligned = [&](const void* address) {
+      return reinterpret_cast<uintptr_t>(address) % (of.element_bytes * unit) == 0;
+    };
     return of.rows % unit == 0 && of.columns % unit == 0 && aligned(of.source) && aligned(of.destination);
   };
-  return fits(8) ? 8 : fits(4) ? 4 : 2;
+  const int most = 16 / of.element_bytes;
+  return fits(most) ? most : fits(most / 2) ? most / 2 : most / 4;
+}
+
+template <class Element>
+cudaError_t launch(const TransposeTask& task, int64_t blocks, cudaStream_t stream) {
+  constexpr int most = 16 / sizeof(Element);
+  const int unit = unit_of(task.of);
+  const auto kernel = unit == most       ? transpose_kernel<Element, most>
+                      : unit == most / 2 ? transpose_kernel<Element, most / 2>
+                                         : transpose_kernel<Element, most / 4>;
+  const int64_t elements = static_cast<int64_t>(task.batch) * task.tile_columns.value * task.pitch;
+  return hopper::launch_overlapping(kernel, blocks, threads, elements * sizeof(Element), 1, stream, task);
 }
 
 }  // namespace
 
 bool can_transpose(const Transposition& of) {
   const auto aligned = [](const void* address) { return reinterpret_cast<uintptr_t>(address) % 4 == 0; };
-  return aligned(of.source) && aligned(of.destination) && of.rows * of.columns % 2 == 0 &&
-         (of.rows <= 64 || of.rows % 2 == 0) && (of.columns <= 64 || of.columns % 2 == 0);
+  const bool pairs =
+      of.rows * of.columns % 2 == 0 && (of.rows <= 64 || of.rows % 2 == 0) && (of.columns <= 64 || of.columns % 2 == 0);
+  return aligned(of.source) && aligned(of.destination) && (of.element_bytes == 4 || (of.element_bytes == 2 && pairs));
 }
 
 cudaError_t transpose(const Transposition& of, cudaStream_t stream) {
   int64_t rows = 0, columns = 0;
   choose_tile(of, &rows, &columns);
   const bool whole = rows == of.rows && columns == of.columns;
-  const int64_t batch = whole ? std::max<int64_t>(1, tile_elements / (rows * columns)) : 1;
-  const int64_t even = (rows + 1) / 2 * 2, pitch = even / 2 % 2 == 1 ? even : even + 2;
-  const int64_t down = (of.rows + rows - 1) / rows, across = (of.columns + columns - 1) / columns;
+  const int64_t batch = whole ? std::max<int64_t>(1, tile_bytes / of.element_bytes / (rows * columns)) : 1;
+  const int64_t of_word = word / of.element_bytes, words = parts_of(rows, of_word);
+  const int64_t pitch = (words % 2 == 1 ? words : words + 1) * of_word;
+  const int64_t down = parts_of(of.rows, rows), across = parts_of(of.columns, columns);
   const TransposeTask task = {of,
                               Divisor(rows),
                               Divisor(columns),
@@ -164,16 +189,13 @@ cudaError_t transpose(const Transposition& of, cudaStream_t stream) {
                               static_cast<int>(pitch),
                               static_cast<int>(down),
                               static_cast<int>(across)};
-  const int64_t blocks = (of.matrices + batch - 1) / batch * down * across;
-  const int unit = unit_of(of);
-  const auto kernel = unit == 8 ? transpose_kernel<8> : unit == 4 ? transpose_kernel<4> : transpose_kernel<2>;
-  return hopper::launch_overlapping(kernel, blocks, threads, batch * columns * pitch * 2, 1, stream, task);
+  const int64_t blocks = parts_of(of.matrices, batch) * down * across;
+  return of.element_bytes == 2 ? launch<uint16_t>(task, blocks, stream) : launch<uint32_t>(task, blocks, stream);
 }
 
-bool transpose_cuda(const void* source, void* destination, int64_t matrices, int64_t rows, int64_t columns,
-                    void* stream, int* error) {
-  const Transposition task = {static_cast<const uint16_t*>(source), static_cast<uint16_t*>(destination), matrices, rows,
-                              columns};
+bool transpose_cuda(int element_bytes, const void* source, void* destination, int64_t matrices, int64_t rows,
+                    int64_t columns, void* stream, int* error) {
+  const Transposition task = {element_bytes, source, destination, matrices, rows, columns};
   Machine machine;
   *error = current_machine(&machine);
   // launches that overlap are of compute capability 9.0 on

@@ -1,4 +1,4 @@
-// Transposes many small matrices of 16-bit elements at the speed of a copy.
+// Transposes many small matrices of 16-bit or 32-bit elements at the speed of a copy.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,12 +11,14 @@ namespace ksmm {
 //
 // Both are contiguous.
 struct Transposition {
-  const uint16_t* source;
-  uint16_t* destination;
+  int element_bytes;  // 2 or 4
+  const void* source;
+  void* destination;
   int64_t matrices, rows, columns;
 };
 
-// Whether it can be done: both addresses are multiples of 4 bytes, rows * columns is even, and so is what exceeds 64.
+// Whether it can be done: both addresses are multiples of 4 bytes; of 16-bit elements, rows * columns is even, and so is
+// what exceeds 64.
 bool can_transpose(const Transposition& task);
 
 // Returns the launch's error.

@@ -1,5 +1,5 @@
-// 16-bit types in batch_first with d > 1 in three passes: X transposed from (k, j) to (j, k), the products of ordinary
-// matrices, and Y transposed back. For large b and c, where one pass would read X and W too often from the L2 cache.
+// batch_first with d > 1 in three passes: X transposed from (k, j) to (j, k), the products of ordinary matrices, and Y
+// transposed back. For large b and c, where one pass would read X and W too often from the L2 cache.
 #pragma once
 
 #include "../configuration.h"
