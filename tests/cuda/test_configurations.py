@@ -36,7 +36,9 @@ def test_any_shape(operator, order: str, problem: Problem, with_bias: bool) -> N
         assert torch.equal(*results), f"{name}: two runs differ"
 
 
-@pytest.mark.parametrize(("dtype", "batch"), [(torch.float32, 70_001), (torch.float16, 140_001)], ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "batch"), [(torch.float32, 70_001), (torch.float32, 70_004), (torch.float16, 140_001)], ids=str
+)
 def test_three_passes_take_a_long_batch_in_parts(operator, dtype: torch.dtype, batch: int) -> None:
     problem = Problem(Pattern(1, 64, 64, 64), batch, dtype, "batch_first", "cuda")
     x, weight = inputs(problem)
@@ -56,21 +58,26 @@ def test_three_passes_take_a_long_batch_in_parts(operator, dtype: torch.dtype, b
 
 
 @pytest.mark.parametrize(
-    ("entries", "batch", "family"),
+    ("entries", "batch", "dtype", "family"),
     [
-        ((1, 512, 512, 24), 4096, "three passes"),
-        ((1, 768, 768, 24), 4096, "three passes"),
-        ((1, 64, 64, 64), 4096, "planes sector"),
-        ((4, 64, 64, 16), 1, "few"),
-        ((1, 256, 256, 1), 1, "few"),
-        ((4, 64, 64, 16), 77, "planes"),
-        ((1, 256, 256, 1), 77, "gemm"),
+        ((1, 512, 512, 24), 4096, torch.float16, "three passes"),
+        ((1, 768, 768, 24), 4096, torch.float16, "three passes"),
+        ((1, 512, 512, 24), 25088, torch.float32, "three passes"),
+        ((1, 768, 768, 8), 25088, torch.float32, "three passes"),
+        ((4, 384, 384, 4), 25088, torch.float32, "tf32 first 4"),
+        ((1, 64, 64, 64), 4096, torch.float16, "planes sector"),
+        ((4, 64, 64, 16), 1, torch.float16, "few"),
+        ((1, 256, 256, 1), 1, torch.float16, "few"),
+        ((4, 64, 64, 16), 77, torch.float16, "planes"),
+        ((1, 256, 256, 1), 77, torch.float16, "gemm"),
     ],
     ids=str,
 )
-def test_the_cost_model_finds_the_family_that_was_measured_to_be_the_fastest(operator, entries, batch, family) -> None:
+def test_the_cost_model_finds_the_family_that_was_measured_to_be_the_fastest(
+    operator, entries, batch, dtype, family
+) -> None:
     if torch.cuda.get_device_capability() != (9, 0):
         pytest.skip("measured on compute capability 9.0")
-    x, weight = inputs(Problem(Pattern(*entries), batch, torch.float16, "batch_first", "cuda"))
+    x, weight = inputs(Problem(Pattern(*entries), batch, dtype, "batch_first", "cuda"))
     chosen = torch.ops.ksmm.configurations(x, stored_as(weight, "packed"), "batch_first")[0]
     assert chosen.split(" ", 1)[1].startswith(family)

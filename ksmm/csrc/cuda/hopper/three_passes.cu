@@ -24,34 +24,41 @@ int64_t rows_of_part(const Problem& problem) {
   return parts_of(parts_of(problem.batch, parts), batch_multiple) * batch_multiple;
 }
 
-// X' is [n][i][j][k] and Y' is [n][i][j][r]: for the pass in between, a factor of a d blocks and d = 1.
-Problem product_of(const Problem& problem, int64_t rows) {
-  Problem product = problem;
-  product.a = problem.a * problem.d, product.d = 1, product.batch = rows;
-  return product;
-}
+// What happens to some rows of the batch: X' and Y' are [features][n] in float32, whose products are fastest in
+// batch_last, and else [n][i][j][k] and [n][i][j][r], which is a product by a factor of a d blocks and d = 1.
+struct Passes {
+  Transposition x, y;
+  Problem product;
+  Operands of_product;
+};
 
-Operands operands_of_product(const Problem& problem, const Operands& operands, const void* x, const void* bias,
-                             void* y) {
-  const int64_t* strides = operands.weight_strides;
-  return {x, problem.a * problem.d * problem.c, operands.weight, {strides[3], strides[1], strides[2], 0}, bias, y};
-}
+bool by_batch_last(const Problem& problem) { return problem.dtype == Dtype::float32 && problem.batch % 4 == 0; }
 
-Transposition of_x(const Problem& problem, const void* source, void* destination, int64_t rows) {
-  return {size_of(problem.dtype), source, destination, rows * problem.a, problem.c, problem.d};
-}
-
-Transposition of_y(const Problem& problem, const void* source, void* destination, int64_t rows) {
-  return {size_of(problem.dtype), source, destination, rows * problem.a, problem.d, problem.b};
+Passes describe_passes(const Problem& problem, const Operands& operands, int64_t rows, void* x, void* y) {
+  const auto& [a, b, c, d, batch, dtype, layout, precision] = problem;
+  const int size = size_of(dtype);
+  Passes passes = {{}, {}, problem, operands};
+  passes.product.batch = rows, passes.of_product.x = x, passes.of_product.y = y;
+  if (by_batch_last(problem)) {
+    passes.x = {size, operands.x, x, 1, rows, a * c * d};
+    passes.y = {size, y, operands.y, 1, a * b * d, rows};
+    passes.product.layout = Layout::batch_last, passes.of_product.x_stride = rows;
+  } else {
+    passes.x = {size, operands.x, x, rows * a, c, d};
+    passes.y = {size, y, operands.y, rows * a, d, b};
+    passes.product.a = a * d, passes.product.d = 1;
+    passes.of_product.weight_strides[0] = operands.weight_strides[3];
+  }
+  return passes;
 }
 
 // The fastest for the pass in between by the cost model; null where none takes it.
-const Configuration* choose_product(const Problem& product, const Operands& operands, const Machine& machine) {
-  const Configurations family = product.dtype == Dtype::float32 ? tf32_batch_first_runs() : gemm_configurations();
+const Configuration* choose_product(const Passes& passes, const Machine& machine) {
+  const Configurations family = passes.product.dtype == Dtype::float32 ? tf32_configurations() : gemm_configurations();
   const Configuration* best = nullptr;
   for (const Configuration* each = family.data; each != family.data + family.count; ++each)
-    if (each->takes(product, operands, machine) &&
-        (best == nullptr || each->seconds(product, machine) < best->seconds(product, machine)))
+    if (each->takes(passes.product, passes.of_product, machine) &&
+        (best == nullptr || each->seconds(passes.product, machine) < best->seconds(passes.product, machine)))
       best = each;
   return best;
 }
@@ -60,25 +67,25 @@ bool takes(const Problem& problem, const Operands& operands, const Machine& mach
   if (problem.layout != Layout::batch_first || problem.d == 1 || problem.batch == 0) return false;
   if (operands.x_stride != problem.a * problem.c * problem.d) return false;
   const int64_t* strides = operands.weight_strides;  // of i and j as one
-  if (problem.a > 1 && strides[0] != problem.d * strides[3]) return false;
+  if (!by_batch_last(problem) && problem.a > 1 && strides[0] != problem.d * strides[3]) return false;
   // the workspace is aligned
-  const Operands of_product = operands_of_product(problem, operands, nullptr, nullptr, nullptr);
-  return can_transpose(of_x(problem, operands.x, nullptr, 1)) && can_transpose(of_y(problem, nullptr, operands.y, 1)) &&
-         choose_product(product_of(problem, rows_of_part(problem)), of_product, machine) != nullptr;
+  const Passes passes = describe_passes(problem, operands, rows_of_part(problem), nullptr, nullptr);
+  return can_transpose(passes.x) && can_transpose(passes.y) && choose_product(passes, machine) != nullptr;
 }
 
-// The transpositions run at about 0.82 of the rate of a copy.
+// The transpositions run at about 0.92 and 0.82 of the rate of a copy.
 double seconds(const Problem& problem, const Machine& machine) {
   Operands arranged = {};
   const int64_t row = parts_of(problem.c, 8) * 8, plane = problem.b * row;
   arranged.weight_strides[0] = problem.d * plane, arranged.weight_strides[1] = row;
   arranged.weight_strides[2] = 1, arranged.weight_strides[3] = plane;
-  const Problem product = product_of(problem, problem.batch);
-  const Operands of_product = operands_of_product(problem, arranged, nullptr, nullptr, nullptr);
-  const Configuration* configuration = choose_product(product, of_product, machine);
+  const Passes passes = describe_passes(problem, arranged, problem.batch, nullptr, nullptr);
+  const Configuration* configuration = choose_product(passes, machine);
   if (configuration == nullptr) return 1e9;
-  const double bytes = static_cast<double>(size_of(problem.dtype)) * problem.a * problem.d * (problem.b + problem.c);
-  return 5e-6 + 2 * bytes * problem.batch / (0.82 * machine.memory_rate) + configuration->seconds(product, machine);
+  const double features = static_cast<double>(problem.a) * problem.d * (problem.b + problem.c);
+  const double bytes = 2 * size_of(problem.dtype) * features * static_cast<double>(problem.batch);
+  const double rate = (problem.dtype == Dtype::float32 ? 0.92 : 0.82) * machine.memory_rate;
+  return 5e-6 + bytes / rate + configuration->seconds(passes.product, machine);
 }
 
 cudaError_t launch(const Problem& problem, const Operands& operands, const Machine& machine, const Workspace& workspace,
@@ -87,18 +94,20 @@ cudaError_t launch(const Problem& problem, const Operands& operands, const Machi
   const int64_t x_row = problem.a * problem.c * problem.d * size, y_row = problem.a * problem.b * problem.d * size;
   void* const x = workspace.allocate(static_cast<size_t>(part * x_row), workspace.context);
   void* const y = workspace.allocate(static_cast<size_t>(part * y_row), workspace.context);
-  const void* bias = operands.bias;
-  cudaError_t error = bias == nullptr ? cudaSuccess : arrange_bias(problem, &bias, workspace, stream);
-  const Operands of_product = operands_of_product(problem, operands, x, bias, y);
+  Operands of_part = operands;
+  cudaError_t error = cudaSuccess;
+  if (operands.bias != nullptr && !by_batch_last(problem))
+    error = arrange_bias(problem, &of_part.bias, workspace, stream);
   for (int64_t n = 0; n < problem.batch && error == cudaSuccess; n += part) {
-    const int64_t rows = std::min(part, problem.batch - n);
-    const Problem product = product_of(problem, rows);
-    const Configuration* configuration = choose_product(product, of_product, machine);
+    of_part.x = static_cast<const char*>(operands.x) + n * x_row;
+    of_part.y = static_cast<char*>(operands.y) + n * y_row;
+    const Passes passes = describe_passes(problem, of_part, std::min(part, problem.batch - n), x, y);
+    const Configuration* configuration = choose_product(passes, machine);
     if (configuration == nullptr) return cudaErrorInvalidValue;
-    error = transpose(of_x(problem, static_cast<const char*>(operands.x) + n * x_row, x, rows), stream);
-    if (error == cudaSuccess) error = configuration->launch(product, of_product, machine, workspace, stream);
+    error = transpose(passes.x, stream);
     if (error == cudaSuccess)
-      error = transpose(of_y(problem, y, static_cast<char*>(operands.y) + n * y_row, rows), stream);
+      error = configuration->launch(passes.product, passes.of_product, machine, workspace, stream);
+    if (error == cudaSuccess) error = transpose(passes.y, stream);
   }
   return error;
 }
