@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 
 #include "tf32_launch.cuh"
 
@@ -63,7 +64,7 @@ struct Tf32Configuration {
     const double stage = std::max(stage_products / rate, (Any::x_bytes + Any::weight_bytes) / copies);
     const double store =
         4.0 * Any::batch * Any::rows * PLANES / ((PLANES == 8 ? 0.35 : 0.68) * machine.cache_rate * share);
-    const double waves = std::max(1.0, tiles(problem) * share);
+    const double waves = std::ceil(tiles(problem) * share);
     const double steps = static_cast<double>((problem.c + K - 1) / K);
     const double work = measured_over_expected(problem) * waves * (steps * stage + store);
     const double features = static_cast<double>(problem.a * problem.d * (problem.b + problem.c));
