@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "hopper/overlap.cuh"
 #include "padded.h"
 
 namespace ksmm {
@@ -16,38 +17,60 @@ struct Rows {
   void* destination;
   int64_t source_stride, destination_stride;  // elements
   int64_t count, source_width, width;         // rows, and elements of each; those the source lacks become 0
-  int64_t parts;                              // of a row
 };
 
-// Neighbouring threads take neighbouring elements: either side may begin anywhere.
+// Neighbouring threads take neighbouring elements: either side may begin anywhere. A block takes a part of a long row.
 template <class Word>
-__global__ void __launch_bounds__(threads) copy_rows_kernel(const Rows rows) {
-  const auto* source = static_cast<const Word*>(rows.source);
-  auto* destination = static_cast<Word*>(rows.destination);
-  const int64_t blocks = rows.count * rows.parts;
-  for (int64_t block = blockIdx.x; block < blocks; block += gridDim.x) {
-    const int64_t row = block / rows.parts, first = block % rows.parts * (threads * per_thread) + threadIdx.x;
-    Word words[per_thread];
+__global__ void __launch_bounds__(threads, 8) copy_long_rows_kernel(const Rows rows, int64_t parts_of_row) {
+  hopper::wait_for_kernels_before();
+  const int64_t row = blockIdx.x / parts_of_row, part = blockIdx.x - row * parts_of_row;
+  const int64_t first = part * (threads * per_thread) + threadIdx.x;
+  const auto* source = static_cast<const Word*>(rows.source) + row * rows.source_stride + first;
+  auto* destination = static_cast<Word*>(rows.destination) + row * rows.destination_stride + first;
+  Word words[per_thread];
 #pragma unroll
-    for (int at = 0; at < per_thread; ++at)
-      words[at] = first + at * threads < rows.source_width
-                      ? __ldg(source + row * rows.source_stride + first + at * threads)
-                      : Word(0);
+  for (int at = 0; at < per_thread; ++at)
+    words[at] = first + at * threads < rows.source_width ? __ldg(source + at * threads) : Word(0);
 #pragma unroll
-    for (int at = 0; at < per_thread; ++at)
-      if (first + at * threads < rows.width)
-        destination[row * rows.destination_stride + first + at * threads] = words[at];
-  }
+  for (int at = 0; at < per_thread; ++at)
+    if (first + at * threads < rows.width) destination[at * threads] = words[at];
 }
 
-cudaError_t copy_rows(Rows rows, int element_size, cudaStream_t stream) {
-  rows.parts = (rows.width + threads * per_thread - 1) / (threads * per_thread);
-  const auto blocks = static_cast<unsigned>(std::min<int64_t>(rows.count * rows.parts, INT32_MAX));
-  if (element_size == 4)
-    copy_rows_kernel<uint32_t><<<blocks, threads, 0, stream>>>(rows);
-  else
-    copy_rows_kernel<uint16_t><<<blocks, threads, 0, stream>>>(rows);
-  return cudaGetLastError();
+// `across` threads take a row, a block several rows.
+template <class Word>
+__global__ void __launch_bounds__(threads) copy_short_rows_kernel(const Rows rows, int across) {
+  hopper::wait_for_kernels_before();
+  const int column = threadIdx.x % across, step = threads / across;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * (per_thread * step) + threadIdx.x / across;
+  const auto* source = static_cast<const Word*>(rows.source) + column;
+  auto* destination = static_cast<Word*>(rows.destination) + column;
+  Word words[per_thread];
+#pragma unroll
+  for (int at = 0; at < per_thread; ++at) {
+    const bool there = first + at * step < rows.count && column < rows.source_width;
+    words[at] = there ? __ldg(source + (first + at * step) * rows.source_stride) : Word(0);
+  }
+#pragma unroll
+  for (int at = 0; at < per_thread; ++at)
+    if (first + at * step < rows.count && column < rows.width)
+      destination[(first + at * step) * rows.destination_stride] = words[at];
+}
+
+template <class Word>
+cudaError_t copy_rows(const Rows& rows, cudaStream_t stream) {
+  if (rows.width > threads) {
+    const int64_t parts = parts_of(rows.width, threads * per_thread);
+    return hopper::launch_overlapping(copy_long_rows_kernel<Word>, rows.count * parts, threads, 0, 1, stream, rows,
+                                      parts);
+  }
+  int across = 32;
+  while (across < rows.width) across *= 2;
+  const int64_t blocks = parts_of(rows.count, per_thread * (threads / across));
+  return hopper::launch_overlapping(copy_short_rows_kernel<Word>, blocks, threads, 0, 1, stream, rows, across);
+}
+
+cudaError_t copy_rows(const Rows& rows, int element_size, cudaStream_t stream) {
+  return element_size == 4 ? copy_rows<uint32_t>(rows, stream) : copy_rows<uint16_t>(rows, stream);
 }
 
 Problem padded(Problem problem) {
@@ -82,10 +105,10 @@ cudaError_t launch(const Problem& problem, const Operands& operands, const Machi
   Operands of_inner = operands;
   of_inner.x = x, of_inner.x_stride = inner.batch, of_inner.y = y;
   cudaError_t error =
-      copy_rows({operands.x, x, operands.x_stride, inner.batch, in, problem.batch, inner.batch, 0}, size, stream);
+      copy_rows({operands.x, x, operands.x_stride, inner.batch, in, problem.batch, inner.batch}, size, stream);
   if (error == cudaSuccess) error = static_cast<cudaError_t>(multiply_cuda(inner, of_inner, -1, workspace, stream));
   if (error != cudaSuccess) return error;
-  return copy_rows({y, operands.y, inner.batch, problem.batch, out, problem.batch, problem.batch, 0}, size, stream);
+  return copy_rows({y, operands.y, inner.batch, problem.batch, out, problem.batch, problem.batch}, size, stream);
 }
 
 constexpr Configuration family[] = {{"padded", false, takes, seconds, launch}};
