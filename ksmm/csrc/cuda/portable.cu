@@ -35,10 +35,11 @@ double idle(const Problem& problem, const Machine& machine) {
 }
 
 // The factors are the medians of runs on an H200: 1.3 to 1.5 of the strict roofline, 1.7 to 2.7 where tiles have 8 of
-// many j, the more the smaller c is; and for a single tile 0.17 µs for each k, or twice that with several j ...
+// many j, the more the smaller b or c is; and for a single tile 0.17 µs for each k, or twice that with several j ...
 double float32_seconds(const Problem& problem, const Machine& machine) {
   const bool planes = problem.layout == Layout::batch_first && problem.d > 1;
-  const double c = static_cast<double>(problem.c), many = problem.d > 4 ? 1.1 + 32 / c : 1;
+  const double c = static_cast<double>(problem.c), least = static_cast<double>(std::min(problem.b, problem.c));
+  const double many = problem.d > 4 ? 1.1 + 32 / least : 1;
   const double factor = problem.layout == Layout::batch_first ? 1.5 * many : 1.25 * (1 + 8 / c);
   const double arithmetic = idle(problem, machine) * operations_of(problem) / machine.float_rate;
   const double tile = 2e-6 + static_cast<double>(problem.c) * (planes ? 0.34e-6 : 0.165e-6);
