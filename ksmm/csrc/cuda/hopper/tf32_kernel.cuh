@@ -28,12 +28,22 @@ struct Tf32Position {
   int i, plane_tile, batch_tile, row_tile;
 };
 
-// Neighbouring tiles differ in r, so that blocks that run together read the same X.
+// Neighbouring tiles differ in r, so that blocks that run together read the same X; then in j where sectors of X and Y
+// are, so that the L2 cache sees whole lines of them.
+template <class Tile>
 __device__ inline Tf32Position position_of(const Tf32Task& task, int tile) {
+  const auto next = [&](int tiles) {
+    const int at = tile % tiles;
+    tile /= tiles;
+    return at;
+  };
+  constexpr bool sectors = Tile::access == Access::sectors;
   Tf32Position at;
-  at.row_tile = tile % task.row_tiles, tile /= task.row_tiles;
-  at.batch_tile = tile % task.batch_tiles, tile /= task.batch_tiles;
-  at.plane_tile = tile % task.plane_tiles, at.i = tile / task.plane_tiles;
+  at.row_tile = next(task.row_tiles);
+  if (sectors) at.plane_tile = next(task.plane_tiles);
+  at.batch_tile = next(task.batch_tiles);
+  if (!sectors) at.plane_tile = next(task.plane_tiles);
+  at.i = tile;
   return at;
 }
 
@@ -59,7 +69,7 @@ template <class Tile>
 __device__ inline void produce(const Tf32Task& task, char* stages, Tf32Shared<Tile>& shared) {
   Ring<Tile::stages> ring;
   for (int tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
-    const Tf32Position at = position_of(task, tile);
+    const Tf32Position at = position_of<Tile>(task, tile);
     for (int k = 0; k < task.c; k += Tile::k, ring.advance()) {
       shared.empty[ring.slot].wait(ring.phase ^ 1);
       shared.full[ring.slot].arrive_expecting(Tile::x_bytes + Tile::weight_bytes);
@@ -95,7 +105,7 @@ __device__ inline void consume(const Tf32Task& task, char* stages, Tf32Shared<Ti
   const int r_offset = Tile::split_b ? consumer.warpgroup * Tile::warpgroup_rows : 0;
   Ring<Tile::stages> ring;
   for (int tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
-    const Tf32Position at = position_of(task, tile);
+    const Tf32Position at = position_of<Tile>(task, tile);
     Barrier* before = nullptr;
     consumer.clear();
     for (int k = 0; k < task.c; k += Tile::k, ring.advance()) {
