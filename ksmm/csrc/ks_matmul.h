@@ -82,9 +82,9 @@ bool multiply_chain_cuda(const Problem& inner, const Operands& of_inner, const P
 // Whether the cost model finds that faster than two launches on the current device; false where no kernel takes it.
 bool chain_pays(const Problem& inner, const Problem& outer);
 
-// destination[m][q][p] = source[m][p][q] of elements of so many bytes, for so many matrices of so many rows p and columns
-// q, at the speed of a copy. Returns false, having done nothing, where that is not possible; *error is the launch's
-// otherwise.
+// destination[m][q][p] = source[m][p][q] of elements of so many bytes, for so many matrices of so many rows p and
+// columns q, at the speed of a copy. Returns false, having done nothing, where that is not possible; *error is the
+// launch's otherwise.
 bool transpose_cuda(int element_bytes, const void* source, void* destination, int64_t matrices, int64_t rows,
                     int64_t columns, void* stream, int* error);
 

@@ -17,8 +17,8 @@ struct Transposition {
   int64_t matrices, rows, columns;
 };
 
-// Whether it can be done: both addresses are multiples of 4 bytes; of 16-bit elements, rows * columns is even, and so is
-// what exceeds 64.
+// Whether it can be done: both addresses are multiples of 4 bytes; of 16-bit elements, rows * columns is even, and so
+// is what exceeds 64.
 bool can_transpose(const Transposition& task);
 
 // Returns the launch's error.

@@ -1,6 +1,6 @@
 // Gradients of weights in batch_last, 16-bit types: for each (i, j) the product of ∂Y (b rows) and X (c rows) over n,
-// which is contiguous in both. That is gemm with n in the place of k. Where there are fewer (i, j) than multiprocessors
-// n is cut into parts, whose products are to be summed.
+// which is contiguous in both. That is gemm with n in the place of k. Where there are too few tiles to keep all
+// multiprocessors busy to the end, n is cut into parts, whose products are to be summed.
 #include <algorithm>
 #include <cstdint>
 
@@ -16,6 +16,7 @@ using hopper::GemmTile;
 using hopper::GemmView;
 
 constexpr int64_t fewest_of_part = 256, most_launches = 8;
+constexpr int64_t waves = 3;  // of tiles: the last one is never whole
 
 // The products of all i, or of one of them if there are parts, and both several i and j.
 GemmView view_of(const WeightGradient& of, int64_t parts, int64_t i, void* products) {
@@ -58,8 +59,8 @@ int64_t weight_gradient_parts(const WeightGradient& of) {
   if (of.batch == 0 || of.batch % 8 != 0) return 0;  // parts begin at multiples of 16 bytes
   GemmTile tile;
   const int64_t tiles = of.a * of.d * parts_of(of.b, 256) * parts_of(of.c, 128);
-  for (int64_t parts = parts_of(machine.multiprocessors, tiles); parts > 1 && parts <= of.batch / fewest_of_part;
-       ++parts)
+  for (int64_t parts = parts_of(waves * machine.multiprocessors, tiles);
+       parts > 1 && parts <= of.batch / fewest_of_part; ++parts)
     if (of.batch / 8 % parts == 0 && chosen(of, parts, machine, &tile)) return parts;
   return chosen(of, 1, machine, &tile) ? 1 : 0;
 }
