@@ -82,6 +82,18 @@ def test_compiles_without_graph_breaks(name: str, layout: str) -> None:
         torch.testing.assert_close(gradient_compiled, gradient)
 
 
+@pytest.mark.parametrize("layout", ksmm.LAYOUTS)
+def test_the_kernel_compiles_without_graph_breaks_when_frozen(layout: str, device: str) -> None:
+    if not supported("kernel", layout, device):
+        pytest.skip("the kernel library is not built; run: python -m ksmm build")
+    layer = ksmm.KSLinear(CHAIN, layout=layout, implementation="kernel", device=device).freeze()
+    torch.compiler.reset()
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    x = torch.randn(4, layer.in_features, device=device)
+    with torch.no_grad():
+        torch.testing.assert_close(call(compiled, x, layout), call(layer, x, layout))
+
+
 def test_compiles_with_inductor() -> None:
     layer = ksmm.KSLinear(CHAIN)
     torch.compiler.reset()
