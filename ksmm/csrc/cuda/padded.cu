@@ -11,6 +11,12 @@ namespace ksmm {
 namespace {
 
 constexpr int threads = 256, per_thread = 8;
+// Blocks on a multiprocessor, as many as Hopper has room for; what compiles for other devices does not run there.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+constexpr int resident = 8;
+#else
+constexpr int resident = 1;
+#endif
 
 struct Rows {
   const void* source;
@@ -21,7 +27,7 @@ struct Rows {
 
 // Neighbouring threads take neighbouring elements: either side may begin anywhere. A block takes a part of a long row.
 template <class Word>
-__global__ void __launch_bounds__(threads, 8) copy_long_rows_kernel(const Rows rows, int64_t parts_of_row) {
+__global__ void __launch_bounds__(threads, resident) copy_long_rows_kernel(const Rows rows, int64_t parts_of_row) {
   hopper::wait_for_kernels_before();
   const int64_t row = blockIdx.x / parts_of_row, part = blockIdx.x - row * parts_of_row;
   const int64_t first = part * (threads * per_thread) + threadIdx.x;
