@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import argparse
 import csv
+import functools
 import sys
 
 import torch
-from side_by_side import seconds_without_launch
+from side_by_side import implementation_for, seconds_without_launch
 
-from ksmm.implementations import get_implementation
 from ksmm.measure import timer
 from ksmm.measure.inputs import make_inputs
 from ksmm.measure.protocol import Protocol
@@ -34,24 +34,19 @@ def main() -> None:
     parser.add_argument("--layout", default="batch_first", choices=LAYOUTS)
     parser.add_argument("--max-seconds", type=float, default=0.05, help="for each number")
     arguments = parser.parse_args()
-    protocol, kernel = Protocol(max_seconds=arguments.max_seconds), get_implementation("kernel")
+    protocol = Protocol(max_seconds=arguments.max_seconds)
     writer = csv.writer(sys.stdout)
     writer.writerow(["pattern", "batch_size", "dtype", "layout", "configuration", "chosen", "time_s"])
     for pattern in arguments.patterns:
         for batch in arguments.batches:
             problem = Problem(pattern, batch, DTYPES[arguments.dtype], arguments.layout, "cuda")
-            reason = kernel.supports(problem)
-            if reason is not None:
-                raise SystemExit(f"{problem}: {reason}")
+            kernel = implementation_for(problem, "kernel")
             inputs = make_inputs(problem, protocol.seed)
             packed = kernel.pack(inputs.weight, problem.layout)
             with timer.strict_precision(), torch.no_grad():
                 for place, (name, number) in enumerate(kernel.configurations(packed, inputs.x).items()):
-                    seconds = seconds_without_launch(
-                        lambda number=number, packed=packed, x=inputs.x: kernel.matmul_in(number, packed, x),
-                        "cuda",
-                        protocol,
-                    )
+                    product = functools.partial(kernel.matmul_in, number, packed, inputs.x)
+                    seconds = seconds_without_launch(product, "cuda", protocol)
                     row = [pattern, batch, arguments.dtype, arguments.layout, name, place == 0]
                     writer.writerow([*row, f"{seconds:.4g}"])
             sys.stdout.flush()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from ksmm.implementations import get_implementation
+from ksmm.implementations import Implementation, get_implementation
 from ksmm.measure import timer
 from ksmm.measure.inputs import make_inputs
 from ksmm.measure.protocol import Protocol
@@ -20,16 +20,26 @@ def seconds_of_run(run: Callable[[], object], device_type: str, protocol: Protoc
     return timer.median(timer.time_product(run, protocol, device_type, estimate).samples_s)
 
 
+def implementation_for(problem: Problem, name: str) -> Implementation:
+    """The implementation of that name, ready to be used.
+
+    Raises:
+        ValueError: there is none, or it does not take the problem.
+    """
+    implementation = get_implementation(name)
+    reason = implementation.supports(problem)
+    if reason is not None:
+        raise ValueError(f"{name} does not take {problem.pattern} in {problem.layout}: {reason}")
+    return implementation
+
+
 def seconds_of_product(problem: Problem, name: str, protocol: Protocol) -> float:
     """The median time of one product, from a CUDA graph where launching it would rule.
 
     Raises:
         ValueError: there is no implementation of that name, or it does not take the problem.
     """
-    implementation = get_implementation(name)
-    reason = implementation.supports(problem)
-    if reason is not None:
-        raise ValueError(f"{name} does not take {problem.pattern} in {problem.layout}: {reason}")
+    implementation = implementation_for(problem, name)
     inputs = make_inputs(problem, protocol.seed)
     packed = implementation.pack(inputs.weight, problem.layout)
     with timer.strict_precision(), torch.no_grad():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+import ksmm
+from ksmm.implementations import get_implementation
 from tests.processes import Together, rank
 
 TOLERANCES = {torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}
@@ -29,6 +31,15 @@ def device(request: pytest.FixtureRequest) -> str:
     if request.param == "cuda" and not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     return request.param
+
+
+@pytest.fixture
+def kernel_library(device: str) -> None:
+    """The kernel's operators on that device; what uses them is skipped where the library is not built."""
+    problem = ksmm.Problem(ksmm.Pattern(1, 1, 1, 1), 1, torch.float32, "batch_first", device)
+    reason = get_implementation("kernel").supports(problem)
+    if reason is not None:
+        pytest.skip(reason)
 
 
 @pytest.fixture(autouse=True)

@@ -5,17 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-import ksmm
-from ksmm.implementations import get_implementation
 from tests.conftest import TOLERANCES
 
-
-@pytest.fixture(autouse=True)
-def library(device: str) -> None:
-    problem = ksmm.Problem(ksmm.Pattern(1, 1, 1, 1), 1, torch.float32, "batch_first", device)
-    reason = get_implementation("kernel").supports(problem)
-    if reason is not None:
-        pytest.skip(reason)
+pytestmark = pytest.mark.usefixtures("kernel_library")
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES)

@@ -6,19 +6,12 @@ import pytest
 import torch
 
 import ksmm
-from ksmm.implementations import get_implementation
 from ksmm.reference import relative_error
 from tests.conftest import TOLERANCES
 
+pytestmark = pytest.mark.usefixtures("kernel_library")
+
 PATTERNS = [(1, 64, 48, 2), (3, 40, 64, 1), (2, 128, 72, 4), (1, 16, 16, 12), (2, 9, 7, 3), (1, 300, 264, 1)]
-
-
-@pytest.fixture(autouse=True)
-def library(device: str) -> None:
-    problem = ksmm.Problem(ksmm.Pattern(1, 1, 1, 1), 1, torch.float32, "batch_first", device)
-    reason = get_implementation("kernel").supports(problem)
-    if reason is not None:
-        pytest.skip(reason)
 
 
 def operands(
