@@ -62,7 +62,16 @@ def results_of_run(wildcards):
         expand(RESULTS / "figures/{name}.png", name=drawable("figure"))
         + expand(RESULTS / "tables/{name}.csv", name=drawable("table"))
         + executed_notebooks()
+        + published_counters()
     )
+
+
+def published_counters():
+    """The figure of the counters of a published run that has some; a run that measures draws it when asked to."""
+    if run.measures or not COUNTERS.is_file():
+        return []
+    counted = any(row["status"] == "ok" for row in read_rows(COUNTERS))
+    return [RESULTS / "figures/counters_kernel.png"] if counted else []
 
 
 def network_runtime(wildcards, attempt):

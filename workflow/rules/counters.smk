@@ -1,5 +1,6 @@
-# What Nsight Compute counts of the kernel on a few patterns: `snakemake --cores all counters`. It is no part of `all`:
-# it needs a GPU, `ncu`, and the right to read its counters. Without them counters.csv says why, and nothing is drawn.
+# What Nsight Compute counts of the kernel on a few patterns: `snakemake --cores all counters`. It is no part of `all`,
+# but for a published run: it needs a GPU, `ncu`, and the right to read its counters. Without them counters.csv says why,
+# and nothing is drawn.
 
 COUNTERS = run.records_folder / "counters.csv"
 

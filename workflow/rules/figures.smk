@@ -55,6 +55,8 @@ rule draw_figure:
         ),
     log:
         RESULTS / "logs/draw/{name}.log",
+    wildcard_constraints:
+        name=r"fig\w+",
     threads: 1
     resources:
         mem_mb=2000,
