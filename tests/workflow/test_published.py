@@ -33,6 +33,7 @@ def measurements(finished_run, tmp_path) -> Path:
     shutil.copy(results / "ceilings.json", device)
     shutil.copytree(results / "energy", device / "energy", ignore=shutil.ignore_patterns("journal", "rejected*"))
     (device / "time" / "records" / "1x2x2x1.json").write_text('{"schema_version": 1, "job"')
+    shutil.copy(ROOT / "measurements" / "nvidia-h200" / "counters.csv", device)
     return device.parent
 
 
@@ -73,6 +74,7 @@ def test_published_records_are_drawn_and_left_alone(finished_run, measurements, 
     for file in ("networks.csv", "tables/table04_vit_submodules.csv"):
         assert (drawn / file).read_text() == (results / file).read_text()
     assert (drawn / "figures" / "fig02_support.pdf").exists()
+    assert (drawn / "figures" / "counters_kernel.png").exists()
     energies = read_energy_table(drawn / "energy.csv")
     assert (
         energies[energies.device == results.name]
