@@ -31,8 +31,9 @@ def test_against_float64(pattern: tuple[int, ...], batch: int, dtype: torch.dtyp
     x, y, expected = operands(pattern, batch, dtype, device)
     found = torch.ops.ksmm.weight_gradient(x, y, pattern[0], pattern[3])
     assert found.is_contiguous() and found.dtype == dtype
-    most = TOLERANCES[dtype] * max(1.0, batch / 1000) ** 0.5  # errors of sums in float32 add up
-    assert relative_error(found.permute(0, 2, 3, 1), expected) < most
+    # errors of adding in float32 are far below the rounding of a result of 16 bits, and all there is in float32
+    adding = max(1.0, batch / 1000) ** 0.5 if dtype == torch.float32 else 1.0
+    assert relative_error(found.permute(0, 2, 3, 1), expected) < TOLERANCES[dtype] * adding
 
 
 @pytest.mark.parametrize("layout", ksmm.LAYOUTS)

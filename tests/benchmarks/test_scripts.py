@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from ksmm.implementations import get_implementation
 from ksmm.patterns import Pattern
-from ksmm.problem import DTYPES, Problem
+from ksmm.problem import DTYPES, LAYOUTS, Problem
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 
@@ -38,3 +39,11 @@ def test_a_number_for_every_problem(script: str, rows: int, last: str) -> None:
     table = list(csv.DictReader(io.StringIO(output)))
     assert len(table) == rows
     assert all(float(row[last]) > 0 for row in table)
+
+
+def test_the_times_of_the_tuning_that_ships() -> None:
+    command = [sys.executable, str(FOLDER / "tuned_times.py")]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    table = list(csv.DictReader(io.StringIO(output)))
+    assert {(row["dtype"], row["layout"]) for row in table} == set(itertools.product(DTYPES, LAYOUTS))
+    assert all(float(row["time_over_roofline"]) > 0 and float(row["best_rival_over_time"]) > 0 for row in table)

@@ -1,5 +1,5 @@
-// batch_first with d > 1 in three passes: X transposed from (k, j) to (j, k), the products of ordinary matrices, and Y
-// transposed back. For large b and c, where one pass would read X and W too often from the L2 cache.
+// batch_first with d > 1 in three passes: X transposed to where its products are ordinary matrices, those products, and
+// Y transposed back. For large b and c, where one pass would read X and W too often from the L2 cache.
 #pragma once
 
 #include "../configuration.h"
