@@ -13,15 +13,11 @@ import torch
 from ksmm.implementations import Implementation, Packed
 from ksmm.measure import check, memory, nvidia, timer
 from ksmm.measure.errors import PoisonedError, is_poison, one_line
-from ksmm.measure.inputs import Inputs, first_of_batch, make_inputs
+from ksmm.measure.inputs import Inputs, make_inputs
 from ksmm.measure.measurement import Measurement, utc_now
 from ksmm.measure.protocol import Protocol
+from ksmm.measure.trial import reason_too_slow, too_slow
 from ksmm.problem import Problem, dtype_name
-
-_TRIAL_FRACTIONS = (64, 8)
-_DOUBTFUL = 32
-"""A trial up to so many times the limit may have met a compilation (lazylinop compiles its kernels at the first
-product) or a disturbance, so a second one decides."""
 
 
 class PoisonedDeviceError(PoisonedError):
@@ -113,12 +109,14 @@ class Bench:
     def _measure(self, implementation: Implementation, part: str) -> dict[str, Any]:
         inputs = self._operands(implementation.name)
         packed = implementation.pack(inputs.weight, self.problem.layout)
-        self._refuse_slow(lambda x: implementation.matmul(packed, x), inputs.x)
+        reason = reason_too_slow(lambda x: implementation.matmul(packed, x), inputs.x, self.problem, self.protocol)
+        if reason is not None:
+            raise _GaveUpError("too_slow", reason)
         run, whole = products(implementation, packed, inputs.x, part)
         error = self._check(whole, inputs)
         estimate = timer.estimate_seconds(run, self.protocol, self.problem.device_type)
         if estimate > self.protocol.max_seconds_per_run:
-            raise _too_slow(self.problem.batch_size, estimate, self.protocol)
+            raise self._too_slow(estimate)
         return {"status": "ok", "relative_error": error, **self._sampled(run, estimate)}
 
     def _sampled(self, run: Callable[[], object], estimate_s: float) -> dict[str, Any]:
@@ -148,28 +146,16 @@ class Bench:
             self._inputs = make_inputs(self.problem, self.protocol.seed)
         return self._inputs
 
-    def _refuse_slow(self, matmul: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> None:
-        """Tries parts of the batch first: a product that would take an hour cannot be stopped once it runs.
-
-        What already exceeds the limit on a part of the batch exceeds it on the whole. These runs warm up, too.
-        """
-        for fraction in _TRIAL_FRACTIONS:
-            count = self.problem.batch_size // fraction
-            if count == 0:
-                continue
-            part = first_of_batch(x, self.problem.layout, count)
-            seconds = timer.seconds_of(lambda part=part: matmul(part), self.problem.device_type)
-            if self.protocol.max_seconds_per_run < seconds < _DOUBTFUL * self.protocol.max_seconds_per_run:
-                seconds = timer.seconds_of(lambda part=part: matmul(part), self.problem.device_type)
-            if seconds > self.protocol.max_seconds_per_run:
-                raise _too_slow(count, seconds, self.protocol)
+    def _too_slow(self, seconds: float) -> _GaveUpError:
+        count = self.problem.batch_size
+        return _GaveUpError("too_slow", too_slow(count, seconds, self.protocol, count))
 
     def _check(self, whole: Callable[[], torch.Tensor], inputs: Inputs) -> float:
         """The relative error of the whole product; gives up if it is too large, or the product takes too long."""
         results = []
         seconds = timer.seconds_of(lambda: results.append(whole()), self.problem.device_type)
         if seconds > 2 * self.protocol.max_seconds_per_run:  # up to twice the limit, a second run decides
-            raise _too_slow(self.problem.batch_size, seconds, self.protocol)
+            raise self._too_slow(seconds)
         y = results.pop()
         reason, error = check.fault(y, self.problem), None
         if reason is None:
@@ -206,10 +192,3 @@ def products(
         return implementation.multiply(packed, permuted)
 
     return run, lambda: implementation.permute_back(packed, run())
-
-
-def _too_slow(count: int, seconds: float, protocol: Protocol) -> _GaveUpError:
-    limit = protocol.max_seconds_per_run
-    return _GaveUpError(
-        "too_slow", f"one product on a batch of {count} takes {seconds:.3g} s; max_seconds_per_run is {limit:g} s"
-    )

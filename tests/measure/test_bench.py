@@ -138,6 +138,21 @@ def test_a_product_that_would_take_an_hour_is_stopped_on_part_of_the_batch(measu
     assert "on a batch of 8 takes 0.4" in measurement.reason
 
 
+def test_what_an_eighth_says_of_the_whole_is_enough(measure, quick):
+    counts = []
+
+    def matmul(packed, x):
+        counts.append(x.shape[0])
+        time.sleep(0.02 * x.shape[0])  # 0.16 s for an eighth, below the limit, and 1.3 s for all of it
+        return exact(packed, x)
+
+    measurement = measure(matmul)
+    assert measurement.status == "too_slow"
+    assert "on a batch of 8 takes 0.1" in measurement.reason
+    assert "one of 64 about 1." in measurement.reason
+    assert counts == [1, 8, 8], "a second trial decides, and the whole is not tried"
+
+
 def test_one_disturbance_does_not_make_a_product_too_slow(measure, quick):
     calls = []
 
