@@ -58,6 +58,7 @@ class EnergyMeter:
     ) -> None:
         self.counter, self.protocol, self.device_type = counter, protocol, device_type
         self._clock, self._sleep = clock, sleep
+        self._regular_period: tuple[float, float] | None = None  # until the calibration has shown it
         trace = self._tried_again(
             lambda: self._at_rest(
                 lambda trace, passed: len(trace.ticks) > _CALIBRATION_TICKS or passed > _CALIBRATION_S
@@ -65,6 +66,7 @@ class EnergyMeter:
         )
         self.period_s = trace.period_s()
         self.uncertainty_s = trace.uncertainty_s()
+        self._regular_period = trace.regular_period
         self._slowest_poll_s = trace.slowest_poll_s
         self._idle_w: float | None = trace.whole().power_w
         """Power at rest after the last measurement (at first that of the calibration): that before the next one."""
@@ -146,7 +148,7 @@ class EnergyMeter:
     def _at_rest(self, enough: Callable[[Trace, float], bool]) -> Trace:
         """Asks the counter until it is enough, given the trace and the seconds that have passed."""
         timer.synchronise(self.device_type)
-        trace, start = Trace(self.counter, self._clock), self._clock()
+        trace, start = Trace(self.counter, self._clock, self._regular_period), self._clock()
         while not enough(trace, self._clock() - start):
             trace.poll()
             trace.refuse_still(start, _STILL_S)
@@ -157,7 +159,7 @@ class EnergyMeter:
         self, run: Run, estimate_s: float, seconds: float, products: int
     ) -> tuple[list[Window], float, bool]:
         """The windows of running a product, by how much the length of each may be wrong, whether there were gaps."""
-        trace, start = Trace(self.counter, self._clock), self._clock()
+        trace, start = Trace(self.counter, self._clock, self._regular_period), self._clock()
         begin, calls, doubled, waited = start + self.protocol.settle_seconds, 0, 0, False
         trace.done(0)
         queue = Queue(self.device_type, trace, self._sleep, self._slowest_poll_s)

@@ -19,6 +19,10 @@ POLL_S = 1e-3
 _POLLS_PER_CHUNK = 5
 """Products are started in chunks that take about so many polls: between two of them the counter is asked."""
 
+_ANSWERS_PER_CHUNK = 2
+"""Chunks take so many of the counter's slowest answers: the GPU has a chunk to do while one is waited for. Longer ones
+keep the host from asking, as a launch waits where CUDA's queue of about 1,000 launches is full."""
+
 _LAUNCHES = 20
 """Products launched to see how long that takes: far fewer than CUDA queues before a launch has to wait."""
 
@@ -71,7 +75,7 @@ class Queue:
     ) -> None:
         self._cuda, self._trace, self._sleep = device_type == "cuda", trace, sleep
         self._waiting: deque[tuple[torch.cuda.Event, int]] = deque()
-        self.chunk_s = max(POLL_S * _POLLS_PER_CHUNK, 3 * slowest_poll_s) if self._cuda else POLL_S
+        self.chunk_s = max(POLL_S * _POLLS_PER_CHUNK, _ANSWERS_PER_CHUNK * slowest_poll_s) if self._cuda else POLL_S
         self.waited = False
         """Whether the GPU had nothing to do before the last chunk but one."""
         if self._cuda:

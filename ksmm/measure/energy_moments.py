@@ -6,6 +6,7 @@ known to have been within some milliseconds; of many at equal distances, what fi
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,6 +26,13 @@ _MOST_LEFT = 0.9
 
 _NARROW = 0.25
 """Where an advance is known less exactly than to a quarter of the period, advances may have been missed."""
+
+_WIDEST = 0.6
+"""If the period is known, an advance may be known so much less exactly, relative to it, and is still the only one that
+it can be: the host may have waited for room in the GPU's queue of launches before it asked again."""
+
+_MOST_LATE = 0.4
+"""The share of the advances that may not fit a period that is known from before."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +104,69 @@ def regular_moments(advances: Sequence[Advance]) -> Moments | None:
     return Moments(kept, phase + distances[middle, kept], float(numpy.ptp(periods[fits]) / 2))
 
 
+def moments_of_period(advances: Sequence[Advance], period_s: float, uncertainty_s: float) -> Moments | None:
+    """The moments of a counter that is known to advance every `period_s` seconds, give or take the uncertainty.
+
+    All that is not known is the phase: the one that lies between the last old and the first new answer of the most
+    advances. The others, with which the driver was late, are left out.
+
+    Args:
+        advances: in order; some may be missing in between.
+        period_s: from a calibration.
+        uncertainty_s: of the period.
+
+    Returns:
+        The moments; None where fewer than 60 % of the advances fit, or fewer than three.
+    """
+    after, by = (numpy.array([getattr(advance, name) for advance in advances]) for name in ("after", "by"))
+    usable = numpy.flatnonzero(by - after <= _WIDEST * period_s)
+    if len(usable) < 3:
+        return None
+    origin, widths = after[usable[0]], (by - after)[usable]
+    periods = period_s + uncertainty_s * numpy.linspace(-1, 1, 41)
+    found = [_best_phase((after[usable] - origin) % period, widths, period) for period in periods]
+    most = max(count for count, _ in found)
+    if most < max(3, (1 - _MOST_LATE) * len(advances)):
+        return None
+    fits = [place for place, (count, _) in enumerate(found) if count == most]
+    middle = fits[len(fits) // 2]
+    period, phase = periods[middle], found[middle][1]
+    numbers = numpy.floor((by[usable] - origin - phase) / period)
+    moments = origin + phase + numbers * period
+    fit = (moments > after[usable]) & (moments <= by[usable])
+    fit[1:] &= numpy.diff(numbers) > 0  # an answer that takes long may be in two stretches
+    return Moments(usable[fit].tolist(), moments[fit], float(numpy.ptp(periods[fits]) / 2))
+
+
+def _best_phase(starts: numpy.ndarray, widths: numpy.ndarray, period: float) -> tuple[int, float]:
+    """How many stretches of a circle have a point in common, at most, and the middle of where they have it.
+
+    Args:
+        starts: where each begins, in [0, period).
+        widths: how long each is, below the period.
+        period: the length of the circle.
+    """
+    behind = (starts[:, None] - starts[None, :]) % period  # of the beginning of each, seen from that of each
+    left = widths[None, :] - behind  # of the stretch, from there on
+    counts = (left > 0).sum(axis=1)
+    best = int(counts.argmax())
+    return int(counts[best]), float(starts[best] + left[best][left[best] > 0].min() / 2)
+
+
 def _in_the_way(lowest: numpy.ndarray, highest: numpy.ndarray, kept: list[int]) -> int:
     """Of the two advances between which there is no room the one without which there is more."""
     early, late = int(highest.argmin()), int(lowest.argmax())
     without = {place: numpy.delete(highest, place).min() - numpy.delete(lowest, place).max() for place in (early, late)}
     return kept[max(without, key=without.__getitem__)]
+
+
+def intervals_of(ticks: Sequence[tuple[float, float]]) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """Seconds and joules from each moment to the next."""
+    pairs = list(itertools.pairwise(ticks))
+    seconds = numpy.array([after[0] - before[0] for before, after in pairs])
+    return seconds, numpy.array([after[1] - before[1] for before, after in pairs])
+
+
+def uncertainty_by_joules_s(seconds: numpy.ndarray, joules: numpy.ndarray) -> float:
+    """The largest difference between an interval and what its joules take at mean power."""
+    return float(numpy.abs(joules / (joules.sum() / seconds.sum()) - seconds).max())

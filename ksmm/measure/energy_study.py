@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -32,6 +33,12 @@ _WAITED = "the GPU had nothing to do between some products"
 
 _LAUNCHING_LOOKED_AT_BELOW_S = 1e-3
 """Launching takes tens of microseconds, and looking at it takes 20 products."""
+
+_QUICK_S = 1e-4
+"""Quicker products are replayed in any case: CUDA's whole queue of launches is over before a slow counter answers."""
+
+_REPLAY_S, _MOST_REPLAYED = 2e-3, 256
+"""How long a replay takes at least, unless that would be too many products to capture."""
 
 
 class EnergyStudy(Study):
@@ -143,12 +150,14 @@ class EnergyBench(Bench):
         if self.problem.device_type != "cuda" or estimate_s >= _LAUNCHING_LOOKED_AT_BELOW_S:
             return run, 1, ""
         share = meter.launch_share(run)
-        if share <= _LAUNCHING_MATTERS:
+        if share <= _LAUNCHING_MATTERS and estimate_s >= _QUICK_S:
             return run, 1, ""
         launching = f"launching takes {min(share, 1.0):.0%} of a product's time"
-        products = max(self.protocol.runs_per_sample, self._study.energy_protocol.min_runs)
+        fewest = max(self.protocol.runs_per_sample, self._study.energy_protocol.min_runs)
+        products = max(fewest, min(_MOST_REPLAYED, math.ceil(_REPLAY_S / max(estimate_s, 1e-9))))
         try:
-            return timer.captured(run, products).replay, products, f"{launching}; replayed from a CUDA graph"
+            replay = timer.captured(run, products).replay
+            return replay, products, f"{launching}; replayed from a CUDA graph of {products}"
         except RuntimeError as error:
             if is_poison(error):
                 raise

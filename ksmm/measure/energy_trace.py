@@ -6,7 +6,6 @@ there are off by how exactly those moments are known, not by the whole of the co
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +13,13 @@ from dataclasses import dataclass
 import numpy
 
 from ksmm.measure.energy_counter import Counter, CounterError
-from ksmm.measure.energy_moments import Advance, regular_moments
+from ksmm.measure.energy_moments import (
+    Advance,
+    intervals_of,
+    moments_of_period,
+    regular_moments,
+    uncertainty_by_joules_s,
+)
 
 
 @dataclass(frozen=True)
@@ -42,14 +47,14 @@ class Trace:
     Args:
         counter: asked by `poll`.
         clock: seconds from some moment.
+        period: seconds between two advances and how uncertain they are, if the counter is known to keep time.
 
     Raises:
         CounterError: by `poll`, if the counter reads zero or less, or less than before.
     """
 
-    def __init__(self, counter: Counter, clock: Callable[[], float]) -> None:
-        self.counter = counter
-        self.clock = clock
+    def __init__(self, counter: Counter, clock: Callable[[], float], period: tuple[float, float] | None = None) -> None:
+        self.counter, self.clock, self._period = counter, clock, period
         self.advances: list[Advance] = []
         self.slowest_poll_s = 0.0
         """The longest that the counter took to answer."""
@@ -92,13 +97,20 @@ class Trace:
         if self._timed_of != len(self.advances):
             self._timed_of = len(self.advances)
             seen = [(advance.by, advance.joules) for advance in self.advances]
-            moments = regular_moments(self.advances)
-            if moments is not None and moments.uncertainty_s < _by_joules_s(*_intervals(seen)):
+            moments = moments_of_period(self.advances, *self._period) if self._period else None
+            moments = moments or regular_moments(self.advances)
+            if moments is not None and moments.uncertainty_s < uncertainty_by_joules_s(*intervals_of(seen)):
                 joules = [self.advances[place].joules for place in moments.places]
                 self._ticks = list(zip(moments.seconds.tolist(), joules, strict=True)), moments.uncertainty_s
             else:
                 self._ticks = seen, None
         return self._ticks
+
+    @property
+    def regular_period(self) -> tuple[float, float] | None:
+        """Seconds between two advances and how uncertain they are, if the counter keeps time."""
+        uncertainty_s = self._timed()[1]
+        return None if uncertainty_s is None else (self.period_s(), uncertainty_s)
 
     @property
     def span_s(self) -> float:
@@ -172,7 +184,7 @@ class Trace:
 
     def intervals(self, begin: float = 0.0) -> tuple[numpy.ndarray, numpy.ndarray]:
         """Seconds and joules between neighbouring advances from a moment on."""
-        return _intervals([tick for tick in self.ticks if begin <= tick[0] <= self.known_until])
+        return intervals_of([tick for tick in self.ticks if begin <= tick[0] <= self.known_until])
 
     def period_s(self, begin: float = 0.0) -> float:
         """The median of the seconds between two advances.
@@ -203,16 +215,4 @@ class Trace:
         seconds, joules = self.intervals(begin)
         self.period_s(begin)
         uncertainty_s = self._timed()[1]
-        return _by_joules_s(seconds, joules) if uncertainty_s is None else uncertainty_s
-
-
-def _intervals(ticks: list[tuple[float, float]]) -> tuple[numpy.ndarray, numpy.ndarray]:
-    """Seconds and joules from each moment to the next."""
-    pairs = list(itertools.pairwise(ticks))
-    seconds = numpy.array([after[0] - before[0] for before, after in pairs])
-    return seconds, numpy.array([after[1] - before[1] for before, after in pairs])
-
-
-def _by_joules_s(seconds: numpy.ndarray, joules: numpy.ndarray) -> float:
-    """The largest difference between an interval and what its joules take at mean power."""
-    return float(numpy.abs(joules / (joules.sum() / seconds.sum()) - seconds).max())
+        return uncertainty_by_joules_s(seconds, joules) if uncertainty_s is None else uncertainty_s

@@ -80,9 +80,13 @@ class SimulatedDevice:
 
 
 class SimulatedGpu(SimulatedDevice):
-    """The same, whose products run behind the host's back: a call of `run` returns after `launch_s`."""
+    """The same, whose products run behind the host's back: a call of `run` returns after `launch_s`.
+
+    But no more than `queue_depth` products are behind its back: a launch waits until there is room.
+    """
 
     launch_s = 5e-6
+    queue_depth = 10**9
 
     def __init__(self, **options: object) -> None:
         super().__init__(**options)
@@ -98,7 +102,7 @@ class SimulatedGpu(SimulatedDevice):
             self.idle_s += max(0.0, self.now - self.busy_until)
         self.busy_until = max(self.now, self.busy_until) + self.product_s
         self.products += 1
-        self.sleep(self.launch_s)
+        self.sleep(max(self.launch_s, self.busy_until - self.now - self.queue_depth * self.product_s))
 
     def event(self, enable_timing: bool = False) -> SimulatedEvent:
         """What stands for torch.cuda.Event."""

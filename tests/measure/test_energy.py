@@ -7,7 +7,7 @@ import pytest
 
 from ksmm.measure.energy import EnergyMeter
 from ksmm.measure.energy_counter import Counter, CounterError
-from ksmm.measure.energy_moments import Advance, regular_moments
+from ksmm.measure.energy_moments import Advance, moments_of_period, regular_moments
 from ksmm.measure.energy_protocol import EnergyProtocol
 from ksmm.measure.energy_trace import Trace
 from tests.measure.simulated_device import SimulatedDevice, SimulatedGpu
@@ -126,6 +126,25 @@ def test_a_counter_that_keeps_time_and_takes_long_to_answer(product_s, monkeypat
     assert gpu.now - start < 3.5 + 160 * product_s
 
 
+@pytest.mark.parametrize("product_s", [60e-6, 500e-6])
+def test_a_host_that_waits_for_room_in_the_queue_of_launches(product_s, monkeypatch):
+    """It cannot ask meanwhile, and knows an advance to a chunk's length only; the period is known from before."""
+    gpu = SimulatedGpu(product_s=product_s, period_s=(0.1, 0.1), poll_s=(2e-3, 0.022))
+    gpu.queue_depth = 500
+    monkeypatch.setattr("torch.cuda.Event", gpu.event)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    meter = EnergyMeter(gpu.counter, EnergyProtocol(), "cuda", gpu.clock, gpu.sleep)
+    start = gpu.now
+    reading = meter.measure(gpu.run, product_s, 60.0)
+    assert gpu.idle_s < 0.01 * product_s * gpu.products and not reading.waited
+    assert reading.energy_j == pytest.approx(640 * product_s, rel=0.02)
+    for seconds in reading.samples_s:
+        assert seconds == pytest.approx(product_s, rel=0.02)
+    assert len(reading.samples_j) == 10
+    assert reading.quantisation <= 0.02
+    assert gpu.now - start < 3.5
+
+
 def test_an_advance_that_was_late_is_left_out():
     """The counter of an H200 has one now and then."""
     period, moments = 0.1, [100 + 0.1 * place for place in range(20)]
@@ -136,6 +155,31 @@ def test_an_advance_that_was_late_is_left_out():
     assert found.seconds == pytest.approx([moments[place] for place in found.places], abs=3e-3)
     assert found.seconds[-1] - found.seconds[0] == pytest.approx(19 * period, rel=2e-3)
     assert found.uncertainty_s < 4e-4
+
+
+def test_advances_that_are_known_to_half_a_period_fit_one_that_is_known_from_before():
+    generator = random.Random(2)
+    moments = [100 + 0.1 * place for place in range(12)]
+    for late in (3, 8):
+        moments[late] += 0.04
+    advances = [
+        Advance(moment - (before := generator.uniform(0.002, 0.035)), moment - before + 0.036, 60.0 * place)
+        for place, moment in enumerate(moments)
+    ]
+    found = moments_of_period(advances, 0.1, 2e-4)
+    numbers = (found.seconds - found.seconds[0]) / 0.1
+    assert numbers == pytest.approx([place - found.places[0] for place in found.places], abs=0.03)
+    assert len(found.places) >= 10 and found.uncertainty_s < 2.1e-4
+    assert found.seconds == pytest.approx([100 + 0.1 * place for place in found.places], abs=0.036)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_does_not_fit_the_period_that_is_known_is_not_made_to(seed):
+    generator = random.Random(seed)
+    moments = list(itertools.accumulate(generator.uniform(0.08, 0.12) for _ in range(15)))
+    advances = [Advance(moment - 0.003, moment, 60.0 * place) for place, moment in enumerate(moments)]
+    assert moments_of_period(advances, 0.1, 3e-4) is None
+    assert moments_of_period(advances[:2], 0.1, 3e-4) is None
 
 
 def test_a_counter_that_keeps_no_time_is_not_taken_for_one_that_does():

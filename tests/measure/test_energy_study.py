@@ -165,7 +165,7 @@ def test_products_that_are_quicker_than_their_launches_are_replayed_without_gaps
     sampled = bench._sampled(gpu.run, gpu.product_s)
     assert sampled["median_s"] == pytest.approx(gpu.product_s, rel=0.02)
     assert sampled["energy"]["energy_j"] == pytest.approx(640 * gpu.product_s, rel=0.02)
-    assert sampled["note"].endswith("of a product's time; replayed from a CUDA graph")
+    assert sampled["note"].endswith("of a product's time; replayed from a CUDA graph of 100")
     assert sampled["protocol_met"]
 
 
@@ -184,8 +184,15 @@ def test_those_that_cannot_be_replayed_say_that_the_gpu_waits(gpu_bench, monkeyp
 
 def test_products_that_are_slower_than_their_launches_run_as_they_are(gpu_bench):
     bench, gpu = gpu_bench(launch_s=5e-6)
+    gpu.product_s = 200e-6
     assert bench._sampled(gpu.run, gpu.product_s)["note"] == ""
     assert gpu.idle_s < 1e-9 + 20 * gpu.product_s
+
+
+def test_quick_products_are_replayed_since_a_queue_of_their_launches_is_soon_over(gpu_bench):
+    bench, gpu = gpu_bench(launch_s=5e-6)
+    note = bench._sampled(gpu.run, gpu.product_s)["note"]
+    assert note == "launching takes 25% of a product's time; replayed from a CUDA graph of 100"
 
 
 def test_the_launches_of_slow_products_are_not_looked_at(gpu_bench, monkeypatch):
