@@ -135,9 +135,10 @@ struct FirstTasks {
       target.bias_vector_step = plan.group_step;
     }
     const float* vectors = weights + (block.set * plan.set_panels + panel) * plan.panel_floats() + k * N * lanes;
+    Nothing nothing;
     multiply_rows<Element, N, row_step, Consecutive>(count, depth, Format::step(p.d),
                                                      spread_of(plan.group_of(block.set, panel)), rows + m * row_step,
-                                                     vectors, target);
+                                                     vectors, target, nothing);
     if (is_last && !direct) write_tile(tile, count, output, y);
   }
 

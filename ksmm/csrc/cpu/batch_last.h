@@ -8,6 +8,8 @@
 // in the second.
 #pragma once
 
+#include <utility>
+
 #include "bias.h"
 #include "element.h"
 #include "tile.h"
@@ -84,9 +86,121 @@ struct LastWeights {
   }
 };
 
+// What is multiplied at a time: some k of a panel of X and a block of rows of the weights.
+struct LastStage {
+  int64_t ij, first_row, last_row, first_panel, last_panel, panel, k, depth;
+
+  int64_t tiles() const { return last_row - first_row; }
+};
+
+// The stages of the tasks that a thread takes, one after the other.
+class LastStages {
+ public:
+  LastStages(const LastPlan& plan, Tasks& tasks) : plan_(plan), tasks_(tasks) {}
+
+  // False when none is left.
+  bool next(LastStage& stage) {
+    if (++stage_.panel >= stage_.last_panel) {
+      stage_.panel = stage_.first_panel, stage_.k += stage_.depth;
+      if (stage_.k >= plan_.steps && !next_task()) return false;
+      stage_.depth = smaller(plan_.depth, plan_.steps - stage_.k);
+    }
+    stage = stage_;
+    return true;
+  }
+
+ private:
+  bool next_task() {
+    if (++task_ >= last_task_ && !tasks_.take(task_, last_task_)) return false;
+    const int64_t batch_block = task_ / plan_.row_blocks % plan_.batch_blocks;
+    stage_.ij = task_ / plan_.row_blocks / plan_.batch_blocks;
+    stage_.first_row = task_ % plan_.row_blocks * plan_.row_block;
+    stage_.last_row = smaller(stage_.first_row + plan_.row_block, plan_.row_panels);
+    stage_.panel = stage_.first_panel = batch_block * plan_.batch_block;
+    stage_.last_panel = smaller(stage_.first_panel + plan_.batch_block, plan_.batch_panels);
+    stage_.k = 0;
+    return true;
+  }
+
+  const LastPlan& plan_;
+  Tasks& tasks_;
+  LastStage stage_{0, 0, 0, 0, 0, 0, plan_.steps, 0};
+  int64_t task_ = 0, last_task_ = 0;
+};
+
+// Copies X[i, k, j, n] to inputs[k][v][lane], zeros past the batch, some rows at a time, each some time after it was
+// asked for.
+template <class Element, int N>
+class LastCopy {
+ public:
+  using Stored = typename Element::Stored;
+  static constexpr int64_t lead = 8;
+
+  LastCopy() = default;
+  LastCopy(const Problem& p, const Operands& operands, const LastStage& stage, float* inputs)
+      : to_(inputs), depth_(stage.depth), step_(p.d * operands.x_stride) {
+    const int64_t i = stage.ij / p.d, j = stage.ij % p.d, n = stage.panel * N * lanes;
+    const int64_t first_k = stage.k * Element::word_k;
+    from_ = static_cast<const Stored*>(operands.x) + ((i * p.c + first_k) * p.d + j) * operands.x_stride + n;
+    count_ = smaller(N * lanes, p.batch - n);
+    last_k_ = smaller(p.c - first_k, depth_ * Element::word_k);
+    end_ = count_ == N * lanes ? last_k_ / Element::word_k + lead : 0;
+  }
+
+  // Spreads the copying over the multiplication of a stage.
+  void spread_over(const LastStage& stage) {
+    interval_ = smaller(stage.tiles() * stage.depth / larger(1, end_), stage.depth / tile_rows(N));
+    interval_ = larger(4, smaller(16, interval_));
+    rows_ = divide_up(end_, stage.tiles() * divide_up(stage.depth, interval_));
+  }
+
+  KSMM_INLINE int64_t interval() const { return interval_; }
+
+  KSMM_INLINE void operator()() {
+    for (int64_t last = smaller(row_ + rows_, end_); row_ < last; ++row_) {
+      if (row_ < end_ - lead) {
+        KSMM_UNROLL
+        for (int k = 0; k < Element::word_k; ++k) {
+          KSMM_UNROLL
+          for (int v = 0; v < N; v += line) prefetch(from_, (row_ * Element::word_k + k) * step_ + v * lanes);
+        }
+      }
+      if (row_ >= lead) copy_row(row_ - lead);
+    }
+  }
+
+  void finish() {
+    int64_t row = larger(0, row_ - lead);
+    for (; row < end_ - lead; ++row) copy_row(row);
+    for (; row < depth_; ++row) {
+      const Stored* first = from_ + row * Element::word_k * step_;
+      const Stored* second = row * Element::word_k + 1 < last_k_ ? first + step_ : nullptr;
+      float* to = to_ + row * N * lanes;
+      if (count_ < N * lanes) std::memset(to, 0, N * lanes * sizeof(float));
+      convert_words<Element>(first, second, count_, to, 2 * Element::word_k * step_);
+    }
+  }
+
+ private:
+  static constexpr int line = int(sizeof(float) / sizeof(Stored));  // how many vectors are a cache line or less
+
+  KSMM_INLINE void copy_row(int64_t row) {
+    const Stored* first = from_ + row * Element::word_k * step_;
+    KSMM_UNROLL
+    for (int v = 0; v < N; ++v) {
+      store(to_ + (row * N + v) * lanes, load_words<Element>(first + v * lanes, first + step_ + v * lanes));
+    }
+  }
+
+  const Stored* from_ = nullptr;
+  float* to_ = nullptr;
+  int64_t depth_ = 0, step_ = 0, count_ = 0, last_k_ = 0, row_ = 0, end_ = 0, rows_ = 0, interval_ = 8;
+};
+
 template <class Element, int N>
 struct LastTasks {
   using Stored = typename Element::Stored;
+  using Copy = LastCopy<Element, N>;
   static constexpr int M = tile_rows(N);
   const LastPlan& plan;
   const Operands& operands;
@@ -94,61 +208,41 @@ struct LastTasks {
   const float* bias;
 
   void work(Tasks& tasks) const {
-    const int64_t inputs_floats = plan.batch_block * plan.depth * N * lanes;
+    const int64_t inputs_floats = plan.depth * N * lanes;
     const int64_t sums = plan.depth < plan.steps ? plan.batch_block * plan.row_block : 1;
-    const Buffer buffer(inputs_floats + sums * tile_floats);
-    for (int64_t first, last; tasks.take(first, last);) {
-      for (int64_t task = first; task < last; ++task) multiply(task, buffer.get(), buffer.get() + inputs_floats);
+    const Buffer buffer(2 * inputs_floats + sums * tile_floats);
+    float *inputs = buffer.get(), *next_inputs = inputs + inputs_floats;
+    LastStages stages(plan, tasks);
+    LastStage stage;
+    if (!stages.next(stage)) return;
+    Copy(plan.problem, operands, stage, inputs).finish();
+    for (bool more = true; more;) {
+      LastStage next;
+      Copy copy;
+      more = stages.next(next);
+      if (more) copy = Copy(plan.problem, operands, next, next_inputs);
+      copy.spread_over(stage);
+      multiply(stage, inputs, buffer.get() + 2 * inputs_floats, copy);
+      copy.finish();
+      std::swap(inputs, next_inputs);
+      stage = next;
     }
   }
 
-  void multiply(int64_t task, float* inputs, float* sums) const {
-    const int64_t row_block = task % plan.row_blocks;
-    const int64_t batch_block = task / plan.row_blocks % plan.batch_blocks;
-    const int64_t ij = task / plan.row_blocks / plan.batch_blocks;
-    const int64_t first_row = row_block * plan.row_block,
-                  last_row = smaller(first_row + plan.row_block, plan.row_panels);
-    const int64_t first = batch_block * plan.batch_block, last = smaller(first + plan.batch_block, plan.batch_panels);
-    const int64_t steps = plan.steps;
-    for (int64_t k = 0; k < steps; k += plan.depth) {
-      const int64_t depth = smaller(plan.depth, steps - k);
-      copy_inputs(ij, first, last, k, depth, inputs);
-      for (int64_t panel = first; panel < last; ++panel) {
-        const float* block = inputs + (panel - first) * depth * N * lanes;
-        for (int64_t row = first_row; row < last_row; ++row) {
-          float* tile =
-              plan.depth < steps ? sums + ((panel - first) * plan.row_block + row - first_row) * tile_floats : sums;
-          multiply_panels(ij, panel, row, k, depth, block, tile);
-        }
-      }
+  void multiply(const LastStage& stage, const float* inputs, float* sums, Copy& copy) const {
+    for (int64_t row = stage.first_row; row < stage.last_row; ++row) {
+      const int64_t tile = (stage.panel - stage.first_panel) * plan.row_block + row - stage.first_row;
+      multiply_tile_at(stage, row, inputs, plan.depth < plan.steps ? sums + tile * tile_floats : sums, copy);
     }
   }
 
-  // X[i, k, j, n] to inputs[panel][k][v][lane], zeros past the batch.
-  void copy_inputs(int64_t ij, int64_t first, int64_t last, int64_t k, int64_t depth, float* inputs) const {
+  void multiply_tile_at(const LastStage& stage, int64_t row, const float* inputs, float* tile, Copy& copy) const {
     const Problem& p = plan.problem;
-    const int64_t i = ij / p.d, j = ij % p.d, step = p.d * operands.x_stride;
-    const int64_t first_k = k * Element::word_k;
-    const Stored* from = static_cast<const Stored*>(operands.x) + ((i * p.c + first_k) * p.d + j) * operands.x_stride;
-    for (int64_t row = 0; row < depth; ++row, from += Element::word_k * step) {
-      const Stored* next = first_k + row * Element::word_k + 1 < p.c ? from + step : nullptr;
-      for (int64_t panel = first; panel < last; ++panel) {
-        const int64_t n = panel * N * lanes, count = smaller(N * lanes, p.batch - n);
-        float* to = inputs + ((panel - first) * depth + row) * N * lanes;
-        if (count < N * lanes) std::memset(to, 0, N * lanes * sizeof(float));
-        convert_words<Element>(from + n, next ? next + n : nullptr, count, to, 2 * Element::word_k * step);
-      }
-    }
-  }
-
-  void multiply_panels(int64_t ij, int64_t panel, int64_t row, int64_t k, int64_t depth, const float* block,
-                       float* tile) const {
-    const Problem& p = plan.problem;
-    const int64_t i = ij / p.d, j = ij % p.d, n = panel * N * lanes, r = row * M;
+    const int64_t i = stage.ij / p.d, j = stage.ij % p.d, n = stage.panel * N * lanes, r = row * M;
     const int64_t rows = smaller(M, p.b - r), count = smaller(N * lanes, p.batch - n);
-    const bool is_last = k + depth == plan.steps;
+    const bool is_last = stage.k + stage.depth == plan.steps;
     Stored* y = static_cast<Stored*>(operands.y) + ((i * p.b + r) * p.d + j) * p.batch + n;
-    TileTarget target{k > 0 ? tile : nullptr, tile, N * lanes, lanes};
+    TileTarget target{stage.k > 0 ? tile : nullptr, tile, N * lanes, lanes};
     bool direct = false;
     if constexpr (std::is_same<Element, Float32>::value) {
       direct = is_last && count == N * lanes && rows == compiled_rows<N>(rows);
@@ -158,8 +252,8 @@ struct LastTasks {
       target.bias = bias + (i * p.b + r) * p.d + j;
       target.bias_row_step = p.d;
     }
-    const float* from = weights + (ij * plan.row_panels + row) * plan.panel_floats() + k * M;
-    multiply_rows<Element, N, 1, Repeat<1>>(rows, depth, Constant<M>{}, Repeat<1>{}, from, block, target);
+    const float* from = weights + (stage.ij * plan.row_panels + row) * plan.panel_floats() + stage.k * M;
+    multiply_rows<Element, N, 1, Repeat<1>>(rows, stage.depth, Constant<M>{}, Repeat<1>{}, from, inputs, target, copy);
     if (is_last && !direct) {
       for (int64_t m = 0; m < rows; ++m) write<Element>(tile + m * N * lanes, count, y + m * p.d * p.batch);
     }

@@ -26,6 +26,11 @@ constexpr int widest_tile = registers == 32 ? 4 : 3;
 constexpr int most_rows = 12;
 constexpr int tile_floats = (registers == 32 ? 24 : 12) * lanes;  // no tile has more sums
 
+struct Nothing {
+  static constexpr int64_t interval() { return 8; }
+  KSMM_INLINE void operator()() {}
+};
+
 template <int64_t value>
 using Constant = std::integral_constant<int64_t, value>;
 
@@ -38,26 +43,34 @@ struct TileTarget {
   int64_t bias_row_step = 0, bias_vector_step = 0;
 };
 
-template <class Element, int M, int N, int row_step, class BiasSpread, class Step, class Spread>
+template <class Element, int M, int N, int row_step, class BiasSpread, class Step, class Spread, class Meanwhile>
 void multiply_tile(int64_t depth, Step depth_step, Spread spread, const float* rows, const float* vectors,
-                   const TileTarget target) {
+                   const TileTarget target, Meanwhile& meanwhile) {
   Vector sum[M][N];
   KSMM_UNROLL
   for (int m = 0; m < M; ++m) {
     KSMM_UNROLL
-    for (int v = 0; v < N; ++v) prefetch_to_write(target.sums + m * target.row_step + v * target.vector_step);
-    KSMM_UNROLL
     for (int v = 0; v < N; ++v) sum[m][v] = target.start ? load(target.start + (m * N + v) * lanes) : Vector{};
   }
-  for (int64_t k = 0; k < depth; ++k, rows += depth_step, vectors += N * lanes) {
-    Vector vector[N];
-    KSMM_UNROLL
-    for (int v = 0; v < N; ++v) vector[v] = load(vectors + v * lanes);
-    KSMM_UNROLL
-    for (int m = 0; m < M; ++m) {
-      const Vector element = spread(rows + m * row_step);
+  float* wanted = target.sums;
+  int rows_wanted = M;
+  for (int64_t k = 0; k < depth;) {
+    if (rows_wanted-- > 0) {
       KSMM_UNROLL
-      for (int v = 0; v < N; ++v) sum[m][v] = multiply_add<Element>(sum[m][v], element, vector[v]);
+      for (int v = 0; v < N; ++v) prefetch_to_write(wanted + v * target.vector_step);
+      wanted += target.row_step;
+    }
+    meanwhile();
+    for (const int64_t end = smaller(k + meanwhile.interval(), depth); k < end; ++k, rows += depth_step, vectors += N * lanes) {
+      Vector vector[N];
+      KSMM_UNROLL
+      for (int v = 0; v < N; ++v) vector[v] = load(vectors + v * lanes);
+      KSMM_UNROLL
+      for (int m = 0; m < M; ++m) {
+        const Vector element = spread(rows + m * row_step);
+        KSMM_UNROLL
+        for (int v = 0; v < N; ++v) sum[m][v] = multiply_add<Element>(sum[m][v], element, vector[v]);
+      }
     }
   }
   if (target.bias) {
@@ -83,16 +96,16 @@ KSMM_INLINE int compiled_rows(int64_t rows) {
 }
 
 // multiply_tile with M = compiled_rows(rows).
-template <class Element, int N, int row_step, class BiasSpread, class Step, class Spread>
+template <class Element, int N, int row_step, class BiasSpread, class Step, class Spread, class Meanwhile>
 KSMM_INLINE void multiply_rows(int64_t rows, int64_t depth, Step depth_step, Spread spread, const float* from,
-                               const float* vectors, const TileTarget& target) {
+                               const float* vectors, const TileTarget& target, Meanwhile& meanwhile) {
   switch (compiled_rows<N>(rows)) {
-    case 1: return multiply_tile<Element, 1, N, row_step, BiasSpread>(depth, depth_step, spread, from, vectors, target);
-    case 2: return multiply_tile<Element, 2, N, row_step, BiasSpread>(depth, depth_step, spread, from, vectors, target);
-    case 4: return multiply_tile<Element, 4, N, row_step, BiasSpread>(depth, depth_step, spread, from, vectors, target);
+    case 1: return multiply_tile<Element, 1, N, row_step, BiasSpread>(depth, depth_step, spread, from, vectors, target, meanwhile);
+    case 2: return multiply_tile<Element, 2, N, row_step, BiasSpread>(depth, depth_step, spread, from, vectors, target, meanwhile);
+    case 4: return multiply_tile<Element, 4, N, row_step, BiasSpread>(depth, depth_step, spread, from, vectors, target, meanwhile);
     default:
       return multiply_tile<Element, tile_rows(N), N, row_step, BiasSpread>(depth, depth_step, spread, from, vectors,
-                                                                           target);
+                                                                           target, meanwhile);
   }
 }
 
