@@ -7,6 +7,9 @@
 //             at a time, into rows that lie a fixed distance apart, and multiplies.
 #pragma once
 
+#include <utility>
+
+#include "batch_first_copy.h"
 #include "batch_first_weights.h"
 #include "bias.h"
 #include "work.h"
@@ -18,112 +21,78 @@ template <class Element, class Spread, int N>
 struct FirstTasks {
   using Stored = typename Element::Stored;
   using Format = RowFormat<Spread>;
+  using Copy = FirstCopy<Element, Spread, N>;
   static constexpr int M = tile_rows(N);
-  // The margin keeps rows out of each other's cache sets, and takes what a vector reads or writes past a row's end.
-  static constexpr int row_step = Format::most_floats + lanes;
+  static constexpr int row_step = Copy::row_step;
   const FirstPlan& plan;
   const Operands& operands;
   const float* weights;
   const float* bias;
 
-  struct Block {  // what a task works on
-    int64_t set, i, first_panel, last_panel, n, count;
+  struct Panel {
+    int64_t output;  // the first of its first vector
+    const float* weights;
+    Spread spread;
   };
 
   void work(Tasks& tasks) const {
     const int64_t rows_floats = plan.batch_block * row_step + lanes;
     const int64_t sums = plan.depth < plan.steps ? plan.batch_block / M * plan.panel_block : 1;
-    const Buffer buffer(rows_floats + sums * tile_floats);
-    for (int64_t first, last; tasks.take(first, last);) {
-      for (int64_t task = first; task < last; ++task)
-        multiply(block_of(task), buffer.get(), buffer.get() + rows_floats);
+    const Buffer buffer(2 * rows_floats + sums * tile_floats);
+    float *rows = buffer.get(), *next_rows = rows + rows_floats;
+    FirstStages stages(plan, tasks);
+    FirstStage stage;
+    if (!stages.next(stage)) return;
+    Copy(plan, operands, stage, rows).finish();
+    for (bool more = true; more;) {
+      FirstStage next;
+      Copy copy;
+      more = stages.next(next);
+      if (more) copy = Copy(plan, operands, next, next_rows);
+      copy.spread_over(stage);
+      multiply(stage, rows, buffer.get() + 2 * rows_floats, copy);
+      copy.finish();
+      std::swap(rows, next_rows);
+      stage = next;
     }
   }
 
-  Block block_of(int64_t task) const {
-    const int64_t part = task % plan.panel_blocks, set = task / plan.panel_blocks % plan.sets;
-    const int64_t n = task / plan.panel_blocks / plan.sets * plan.batch_block;
-    const int64_t first = part * plan.panel_block;
-    return {set,   plan.set_i(set),
-            first, smaller(first + plan.panel_block, plan.set_panels),
-            n,     smaller(plan.batch_block, plan.problem.batch - n)};
-  }
-
-  void multiply(const Block& block, float* rows, float* sums) const {
-    const int64_t steps = plan.steps;
-    for (int64_t k = 0; k < steps; k += plan.depth) {
-      const int64_t depth = smaller(plan.depth, steps - k);
-      copy_inputs(block, k, depth, rows);
-      // The longer operand of the two stays in the first-level cache.
-      if (!Format::slices(plan.problem.d)) {
-        for (int64_t panel = block.first_panel; panel < block.last_panel; ++panel) {
-          for (int64_t m = 0; m < block.count; m += M) multiply_panel(block, panel, m, k, depth, rows, sums);
-        }
-      } else {
-        for (int64_t m = 0; m < block.count; m += M) {
-          for (int64_t panel = block.first_panel; panel < block.last_panel; ++panel) {
-            multiply_panel(block, panel, m, k, depth, rows, sums);
-          }
-        }
+  void multiply(const FirstStage& stage, const float* rows, float* sums, Copy& copy) const {
+    // The longer operand of the two stays in the first-level cache.
+    if (!Format::slices(plan.problem.d)) {
+      for (int64_t number = stage.first_panel; number < stage.last_panel; ++number) {
+        const Panel panel = panel_of(stage, number);
+        for (int64_t m = 0; m < stage.count; m += M) multiply_panel(stage, number, panel, m, rows, sums, copy);
       }
-    }
-  }
-
-  void copy_inputs(const Block& block, int64_t k, int64_t depth, float* rows) const {
-    const Problem& p = plan.problem;
-    const Interleave<Element> interleave(smaller(p.d, lanes));
-    for (int64_t m = 0; m < block.count; ++m) {
-      const Stored* from = static_cast<const Stored*>(operands.x) + (block.n + m) * operands.x_stride;
-      const int64_t first_k = k * Element::word_k, feature = (block.i * p.c + first_k) * p.d;
-      if (!Format::slices(p.d)) {
-        interleave(from + feature, (p.c - first_k) * p.d, depth, rows + m * row_step, operands.x_stride);
-      } else {
-        copy_slices(from + feature, p.c - first_k, depth, p.a * p.c * p.d - feature,
-                    plan.group_of(block.set, 0) * lanes % p.d, rows + m * row_step);
-      }
-    }
-    const int64_t rest = block.count % M;
-    if (rest) std::memset(rows + block.count * row_step, 0, (compiled_rows<N>(rest) - rest) * row_step * sizeof(float));
-  }
-
-  // For each word of k the elements j, j + 1, …, wrapped around at d, of a row that ends after `rest` elements. For d <
-  // L what follows the d elements is not used.
-  void copy_slices(const Stored* from, int64_t left_k, int64_t depth, int64_t rest, int64_t j, float* to) const {
-    constexpr int word_k = Element::word_k;
-    const int64_t d = plan.problem.d;
-    for (int64_t k = 0; k < depth; ++k, from += word_k * d, rest -= word_k * d, left_k -= word_k, to += lanes) {
-      const Stored* next = word_k == 2 && left_k > 1 ? from + d : nullptr;  // of the second k of a word
-      const Stored* next_j = next ? next + j : nullptr;
-      const int64_t last_rest = next ? rest - d : rest;  // after that one
-      prefetch(from, j + operands.x_stride);
-      if (j + lanes <= last_rest) {
-        store(to, load_words<Element>(from + j, next_j));
-      } else {
-        store(to, load_some_words<Element>(from + j, next_j, smaller(lanes, last_rest - j)));
-      }
-      // Writes past the lanes of this k; the next k overwrites that.
-      if (d >= lanes && j + lanes > d) store(to + d - j, load_words<Element>(from, next));
-    }
-  }
-
-  Spread spread_of(int64_t group) const {
-    if constexpr (std::is_same<Spread, Reorder>::value) {
-      return {plan.orders[group]};
     } else {
-      return {};
+      for (int64_t m = 0; m < stage.count; m += M) {
+        for (int64_t number = stage.first_panel; number < stage.last_panel; ++number) {
+          multiply_panel(stage, number, panel_of(stage, number), m, rows, sums, copy);
+        }
+      }
     }
   }
 
-  void multiply_panel(const Block& block, int64_t panel, int64_t m, int64_t k, int64_t depth, const float* rows,
-                      float* sums) const {
+  Panel panel_of(const FirstStage& stage, int64_t number) const {
+    const float* from = weights + (stage.set * plan.set_panels + number) * plan.panel_floats() + stage.k * N * lanes;
+    const int64_t output = plan.first_output(stage.set, number);
+    if constexpr (std::is_same<Spread, Reorder>::value) {
+      return {output, from, {plan.orders[plan.group_of(stage.set, number)]}};
+    } else {
+      return {output, from, {}};
+    }
+  }
+
+  void multiply_panel(const FirstStage& stage, int64_t number, const Panel& panel, int64_t m, const float* rows,
+                      float* sums, Copy& copy) const {
     const Problem& p = plan.problem;
-    const int64_t output = plan.first_output(block.set, panel), count = smaller(M, block.count - m);
+    const int64_t output = panel.output, count = smaller(M, stage.count - m);
     if (output >= plan.outputs()) return;  // a group with fewer vectors than the first one
-    const bool is_last = k + depth == plan.steps;
+    const bool is_last = stage.k + stage.depth == plan.steps;
     float* tile = sums;
-    if (plan.depth < plan.steps) tile += (m / M * plan.panel_block + panel - block.first_panel) * tile_floats;
-    Stored* y = static_cast<Stored*>(operands.y) + ((block.n + m) * p.a + block.i) * plan.outputs() + output;
-    TileTarget target{k > 0 ? tile : nullptr, tile, N * lanes, lanes};
+    if (plan.depth < plan.steps) tile += (m / M * plan.panel_block + number - stage.first_panel) * tile_floats;
+    Stored* y = static_cast<Stored*>(operands.y) + ((stage.n + m) * p.a + stage.i) * plan.outputs() + output;
+    TileTarget target{stage.k > 0 ? tile : nullptr, tile, N * lanes, lanes};
     bool direct = false;
     if constexpr (std::is_same<Element, Float32>::value) {
       direct =
@@ -131,14 +100,11 @@ struct FirstTasks {
       if (direct) target = {target.start, y, p.a * plan.outputs(), plan.group_step};
     }
     if (bias && is_last) {
-      target.bias = bias + block.i * plan.outputs() + output;
+      target.bias = bias + stage.i * plan.outputs() + output;
       target.bias_vector_step = plan.group_step;
     }
-    const float* vectors = weights + (block.set * plan.set_panels + panel) * plan.panel_floats() + k * N * lanes;
-    Nothing nothing;
-    multiply_rows<Element, N, row_step, Consecutive>(count, depth, Format::step(p.d),
-                                                     spread_of(plan.group_of(block.set, panel)), rows + m * row_step,
-                                                     vectors, target, nothing);
+    multiply_rows<Element, N, row_step, Consecutive>(count, stage.depth, Format::step(p.d), panel.spread,
+                                                     rows + m * row_step, panel.weights, target, copy);
     if (is_last && !direct) write_tile(tile, count, output, y);
   }
 

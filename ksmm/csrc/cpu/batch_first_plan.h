@@ -70,7 +70,10 @@ struct FirstPlan {
     panel_block = smaller(set_panels, larger(1, 65536 / (depth * width * lanes)));  // 256 KiB of weights
     panel_blocks = divide_up(set_panels, panel_block);
     panel_block = divide_up(set_panels, panel_blocks);
-    batch_block = 8 * rows;
+    // Weights that the caches do not hold are read once for each block of n: then blocks are larger.
+    const bool large = p.d < 8 && p.a * p.b * steps * p.d > (1 << 18);
+    batch_block = 16 * rows;
+    if (!large || divide_up(p.batch, batch_block) * sets * panel_blocks < 32) batch_block = 8 * rows;
     batch_blocks = divide_up(p.batch, batch_block);
     for (int64_t group = 0; shared && group < groups; ++group) {
       for (int lane = 0; lane < lanes; ++lane) orders[group][lane] = int32_t((group * lanes + lane) % p.d);

@@ -4,7 +4,9 @@
 //
 // Each vector that is loaded is used M times and each row element N times, so that with M + N loads for M·N
 // multiply-adds the multiply-add units are the limit, not the loads. M·N sums, N vectors and one row element fill the
-// register file. The lines of Y that the tile goes to are fetched while it is computed. Rows lie `row_step` apart,
+// register file. The lines of Y that the tile goes to are fetched while it is computed, a row at a time: all at once
+// they would keep the loads waiting. So would copying X at once; the load and store units have time for it here, and
+// `meanwhile`, called once for meanwhile.interval() k, does a little of that for the next tiles. Rows lie `row_step` apart,
 // which the compiler knows, and their elements `depth_step`, which it knows where it is a Constant; vectors are read
 // one after the other.
 #pragma once
@@ -25,11 +27,6 @@ constexpr int tile_rows(int width) {
 constexpr int widest_tile = registers == 32 ? 4 : 3;
 constexpr int most_rows = 12;
 constexpr int tile_floats = (registers == 32 ? 24 : 12) * lanes;  // no tile has more sums
-
-struct Nothing {
-  static constexpr int64_t interval() { return 8; }
-  KSMM_INLINE void operator()() {}
-};
 
 template <int64_t value>
 using Constant = std::integral_constant<int64_t, value>;

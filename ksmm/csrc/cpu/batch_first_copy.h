@@ -1,0 +1,155 @@
+// batch_first: what a thread multiplies at a time, and the copy of X that it is read from.
+//
+// The rows of the next stage are copied while a stage is multiplied, a few vectors at a time.
+#pragma once
+
+#include "batch_first_plan.h"
+#include "work.h"
+
+namespace ksmm {
+namespace KSMM_VARIANT {
+
+// Some k of a block of n, and panels of weights.
+struct FirstStage {
+  int64_t set, i, first_panel, last_panel, n, count, k, depth;
+};
+
+// The stages of the tasks that a thread takes, one after the other.
+class FirstStages {
+ public:
+  FirstStages(const FirstPlan& plan, Tasks& tasks) : plan_(plan), tasks_(tasks) {}
+
+  // False when none is left.
+  bool next(FirstStage& stage) {
+    stage_.k += stage_.depth;
+    if (stage_.k >= plan_.steps && !next_task()) return false;
+    stage_.depth = smaller(plan_.depth, plan_.steps - stage_.k);
+    stage = stage_;
+    return true;
+  }
+
+ private:
+  bool next_task() {
+    if (++task_ >= last_task_ && !tasks_.take(task_, last_task_)) return false;
+    const int64_t first = task_ % plan_.panel_blocks * plan_.panel_block, set = task_ / plan_.panel_blocks % plan_.sets;
+    const int64_t n = task_ / plan_.panel_blocks / plan_.sets * plan_.batch_block;
+    stage_ = {set, plan_.set_i(set), first, smaller(first + plan_.panel_block, plan_.set_panels),
+              n,   smaller(plan_.batch_block, plan_.problem.batch - n), 0, 0};
+    return true;
+  }
+
+  const FirstPlan& plan_;
+  Tasks& tasks_;
+  FirstStage stage_{0, 0, 0, 0, 0, 0, plan_.steps, 0};
+  int64_t task_ = 0, last_task_ = 0;
+};
+
+template <class Element, class Spread, int N>
+class FirstCopy {
+ public:
+  using Stored = typename Element::Stored;
+  using Format = RowFormat<Spread>;
+  static constexpr int M = tile_rows(N);
+  // The margin keeps rows out of each other's cache sets, and takes what a vector reads or writes past a row's end.
+  static constexpr int row_step = Format::most_floats + lanes;
+
+  FirstCopy() = default;
+  FirstCopy(const FirstPlan& plan, const Operands& operands, const FirstStage& stage, float* rows)
+      : plan_(&plan), x_stride_(operands.x_stride), stage_(stage), rows_(rows), to_(rows) {
+    const int64_t d = plan.problem.d;
+    from_ = static_cast<const Stored*>(operands.x) + stage.n * x_stride_ +
+            (stage.i * plan.problem.c + stage.k * Element::word_k) * d;
+    first_ = from_;
+    if (Element::word_k > 1) return;
+    if (!Format::slices(d)) {
+      step_ = lanes, vectors_ = stage.depth * d / lanes;
+    } else if (first_j() + lanes <= d) {
+      step_ = d, vectors_ = stage.depth, from_ += first_j();
+    }
+    left_ = vectors_ * stage.count;
+  }
+
+  // Spreads the copying over the multiplication of a stage.
+  void spread_over(const FirstStage& stage) {
+    const int64_t tiles = divide_up(stage.count, M) * (stage.last_panel - stage.first_panel);
+    interval_ = smaller(tiles * stage.depth / larger(1, left_), stage.depth / M);
+    interval_ = larger(4, smaller(16, interval_));
+    portion_ = divide_up(left_, tiles * divide_up(stage.depth, interval_));
+  }
+
+  KSMM_INLINE int64_t interval() const { return interval_; }
+
+  KSMM_INLINE void operator()() {
+    const int64_t count = smaller(portion_, left_);
+    left_ -= count;
+    for (int64_t done = 0; done < count; ++done) copy_vector();
+  }
+
+  void finish() {
+    for (; left_ > 0; --left_) copy_vector();
+    if (!plan_) return;
+    for (int64_t m = 0; m < stage_.count; ++m) finish_row(first_ + m * x_stride_, rows_ + m * row_step);
+    const int64_t rest = stage_.count % M;
+    if (rest) {
+      std::memset(rows_ + stage_.count * row_step, 0, (compiled_rows<N>(rest) - rest) * row_step * sizeof(float));
+    }
+  }
+
+ private:
+  int64_t first_j() const { return plan_->group_of(stage_.set, 0) * lanes % plan_->problem.d; }
+
+  KSMM_INLINE void copy_vector() {
+    const int64_t offset = vector_ * step_;
+    prefetch(from_, offset + x_stride_);
+    if constexpr (Element::word_k == 1) store(to_ + vector_ * lanes, Element::load(from_ + offset));
+    if (++vector_ == vectors_) vector_ = 0, from_ += x_stride_, to_ += row_step;
+  }
+
+  // What whole vectors leave of a row.
+  void finish_row(const Stored* from, float* to) const {
+    const Problem& p = plan_->problem;
+    const int64_t first_k = stage_.k * Element::word_k, feature = (stage_.i * p.c + first_k) * p.d;
+    if (!Format::slices(p.d)) {
+      const int64_t done = vectors_ * lanes;
+      if constexpr (Element::word_k == 1) {
+        if (done < stage_.depth * p.d) convert<Element>(from + done, stage_.depth * p.d - done, to + done, x_stride_);
+      } else {
+        const Interleave<Element> interleave(smaller(p.d, lanes));
+        interleave(from, (p.c - first_k) * p.d, stage_.depth, to, x_stride_);
+      }
+    } else if (vectors_ == 0) {
+      copy_slices(from, p.c - first_k, stage_.depth, p.a * p.c * p.d - feature, first_j(), to);
+    }
+  }
+
+  // For each word of k the elements j, j + 1, …, wrapped around at d, of a row that ends after `rest` elements. For d <
+  // L what follows the d elements is not used.
+  void copy_slices(const Stored* from, int64_t left_k, int64_t depth, int64_t rest, int64_t j, float* to) const {
+    constexpr int word_k = Element::word_k;
+    const int64_t d = plan_->problem.d;
+    for (int64_t k = 0; k < depth; ++k, from += word_k * d, rest -= word_k * d, left_k -= word_k, to += lanes) {
+      const Stored* next = word_k == 2 && left_k > 1 ? from + d : nullptr;  // of the second k of a word
+      const Stored* next_j = next ? next + j : nullptr;
+      const int64_t last_rest = next ? rest - d : rest;  // after that one
+      prefetch(from, j + x_stride_);
+      if (j + lanes <= last_rest) {
+        store(to, load_words<Element>(from + j, next_j));
+      } else {
+        store(to, load_some_words<Element>(from + j, next_j, smaller(lanes, last_rest - j)));
+      }
+      // Writes past the lanes of this k; the next k overwrites that.
+      if (d >= lanes && j + lanes > d) store(to + d - j, load_words<Element>(from, next));
+    }
+  }
+
+  const FirstPlan* plan_ = nullptr;
+  int64_t x_stride_ = 0;
+  FirstStage stage_{};
+  float* rows_ = nullptr;
+  float* to_ = nullptr;
+  const Stored *first_ = nullptr, *from_ = nullptr;
+  int64_t step_ = 0, vectors_ = 0, left_ = 0, vector_ = 0, portion_ = 0, interval_ = 8;
+};
+
+}  // namespace KSMM_VARIANT
+}  // namespace ksmm
