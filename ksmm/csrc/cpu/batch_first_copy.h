@@ -33,8 +33,10 @@ class FirstStages {
     if (++task_ >= last_task_ && !tasks_.take(task_, last_task_)) return false;
     const int64_t first = task_ % plan_.panel_blocks * plan_.panel_block, set = task_ / plan_.panel_blocks % plan_.sets;
     const int64_t n = task_ / plan_.panel_blocks / plan_.sets * plan_.batch_block;
-    stage_ = {set, plan_.set_i(set), first, smaller(first + plan_.panel_block, plan_.set_panels),
-              n,   smaller(plan_.batch_block, plan_.problem.batch - n), 0, 0};
+    stage_ = {set,   plan_.set_i(set),
+              first, smaller(first + plan_.panel_block, plan_.set_panels),
+              n,     smaller(plan_.batch_block, plan_.problem.batch - n),
+              0,     0};
     return true;
   }
 

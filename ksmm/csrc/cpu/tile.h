@@ -6,9 +6,9 @@
 // multiply-adds the multiply-add units are the limit, not the loads. M·N sums, N vectors and one row element fill the
 // register file. The lines of Y that the tile goes to are fetched while it is computed, a row at a time: all at once
 // they would keep the loads waiting. So would copying X at once; the load and store units have time for it here, and
-// `meanwhile`, called once for meanwhile.interval() k, does a little of that for the next tiles. Rows lie `row_step` apart,
-// which the compiler knows, and their elements `depth_step`, which it knows where it is a Constant; vectors are read
-// one after the other.
+// `meanwhile`, called once for meanwhile.interval() k, does a little of that for the next tiles. Rows lie `row_step`
+// apart, which the compiler knows, and their elements `depth_step`, which it knows where it is a Constant; vectors are
+// read one after the other.
 #pragma once
 
 #include <type_traits>
@@ -58,7 +58,8 @@ void multiply_tile(int64_t depth, Step depth_step, Spread spread, const float* r
       wanted += target.row_step;
     }
     meanwhile();
-    for (const int64_t end = smaller(k + meanwhile.interval(), depth); k < end; ++k, rows += depth_step, vectors += N * lanes) {
+    for (const int64_t end = smaller(k + meanwhile.interval(), depth); k < end;
+         ++k, rows += depth_step, vectors += N * lanes) {
       Vector vector[N];
       KSMM_UNROLL
       for (int v = 0; v < N; ++v) vector[v] = load(vectors + v * lanes);
@@ -97,9 +98,15 @@ template <class Element, int N, int row_step, class BiasSpread, class Step, clas
 KSMM_INLINE void multiply_rows(int64_t rows, int64_t depth, Step depth_step, Spread spread, const float* from,
                                const float* vectors, const TileTarget& target, Meanwhile& meanwhile) {
   switch (compiled_rows<N>(rows)) {
-    case 1: return multiply_tile<Element, 1, N, row_step, BiasSpread>(depth, depth_step, spread, from, vectors, target, meanwhile);
-    case 2: return multiply_tile<Element, 2, N, row_step, BiasSpread>(depth, depth_step, spread, from, vectors, target, meanwhile);
-    case 4: return multiply_tile<Element, 4, N, row_step, BiasSpread>(depth, depth_step, spread, from, vectors, target, meanwhile);
+    case 1:
+      return multiply_tile<Element, 1, N, row_step, BiasSpread>(depth, depth_step, spread, from, vectors, target,
+                                                                meanwhile);
+    case 2:
+      return multiply_tile<Element, 2, N, row_step, BiasSpread>(depth, depth_step, spread, from, vectors, target,
+                                                                meanwhile);
+    case 4:
+      return multiply_tile<Element, 4, N, row_step, BiasSpread>(depth, depth_step, spread, from, vectors, target,
+                                                                meanwhile);
     default:
       return multiply_tile<Element, tile_rows(N), N, row_step, BiasSpread>(depth, depth_step, spread, from, vectors,
                                                                            target, meanwhile);
