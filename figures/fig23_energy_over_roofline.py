@@ -32,8 +32,9 @@ def caption(table: pd.DataFrame) -> str:
         "Percentage of patterns whose energy is at most so many times what a product would cost that is as fast as "
         "the roofline of Figure 19 allows and pays for each byte (X, the weights and Y, each moved once) and each of "
         "the 2·B·abcd operations what a large copy and a large matrix product of the same dtype cost on the device: "
-        "power at rest times the roofline, plus bytes and operations times their costs above rest. That is no lower bound: "
-        "the large product's own data traffic is in what its operations cost, and what fits into a cache costs less.",
+        "power at rest times the roofline, plus bytes and operations times their costs above rest. That is no lower "
+        "bound: the large product's own data traffic is in what its operations cost, and what fits into a cache costs "
+        "less.",
         "In float32 an operation costs that of a multiply-add without TF32; kernel may use the matrix units at the "
         "same accuracy, and can be below 1."
         if "float32" in used
