@@ -2,10 +2,10 @@
 
     python benchmarks/cpu_rivals.py --batch 1024 > rivals.csv
 
-Takes turns, and keeps the shortest time of each: other programs on the machine disturb them alike. In its turn each runs
-twice, since after another one it may be handed memory that the system has yet to find or, on a virtual machine, has never
-touched. The last line, on the standard error, says how many times as fast as the best other one the kernel is, and on
-how many patterns it is faster.
+Takes turns, and keeps the shortest time of each: other programs on the machine disturb them alike. In its turn each
+runs twice, since after another one it may be handed memory that the system has yet to find or, on a virtual machine,
+has never touched. The last line, on the standard error, says how many times as fast as the best other one the kernel
+is, and on how many patterns it is faster.
 """
 
 from __future__ import annotations

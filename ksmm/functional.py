@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
@@ -12,7 +13,7 @@ from ksmm.patterns import Pattern
 from ksmm.problem import Problem, check_layout, dtype_name
 from ksmm.reference import pattern_of
 from ksmm.tuning.entry import precision_of
-from ksmm.tuning.knowledge import known
+from ksmm.tuning.knowledge import ANSWERS, known
 
 
 def ks_matmul(
@@ -47,13 +48,13 @@ def ks_matmul(
             implementation does not support (the message says why).
     """
     check_layout(layout)
-    _check_shapes(x, weight, layout)
+    pattern = _check_shapes(x, weight, layout)
     x, weight, bias = autocast_operands(x, weight, bias)
     _check_dtypes(x, weight)
-    _check_bias(x, weight, bias)
+    _check_bias(x, bias, pattern)
     rows = flatten_batch(x, layout)
     batch_size = rows.shape[0] if layout == "batch_first" else rows.shape[1]
-    *ranges, (_, _, name) = choices(tuple(weight.shape), x.dtype, layout, x.device.type, implementation)
+    *ranges, (_, _, name) = choices(pattern.weight_shape, x.dtype, layout, x.device.type, implementation)
     for first, last, measured in ranges:
         if first <= batch_size <= last:
             name = measured
@@ -85,15 +86,33 @@ def choices(
     Ranges do not overlap; the largest batch sizes come first, and last of all the range of every size, for what none of
     the others holds. It depends on no tensor, so torch.compile evaluates it once, and compares batch sizes only where
     the choice depends on them; hence the shape (a, b, c, d) instead of a Pattern, which the compiler cannot hand over.
+    Answers are kept, as a small product takes no longer than finding one.
 
     Raises:
         ValueError: there is no such implementation, or it does not support the problem.
     """
+    # what an answer depends on besides; both may change
+    precision = precision_of(dtype, device_type)
+    index = torch.cuda.current_device() if device_type == "cuda" and torch.cuda.is_initialized() else None
+    return _choices(weight_shape, dtype, layout, device_type, implementation, precision, index)
+
+
+@functools.lru_cache(maxsize=4096)
+def _choices(
+    weight_shape: tuple[int, int, int, int],
+    dtype: torch.dtype,
+    layout: str,
+    device_type: str,
+    implementation: str,
+    precision: str | None,
+    index: int | None,
+) -> tuple[tuple[int, int, str], ...]:
+    """As choices(); `index` is the present CUDA device."""
     pattern = Pattern(*weight_shape)
     problem = Problem(pattern, 1, dtype, layout, device_type)
     if implementation == "auto":
         other = next(name for name in preference(problem) if get_implementation(name).supports(problem) is None)
-        measured = known(weight_shape, dtype, layout, precision_of(dtype, device_type), device_type)
+        measured = known(weight_shape, dtype, layout, precision, device_type, index)
         ranges = [
             (choice.first, choice.last, choice.implementation)
             for choice in measured
@@ -113,6 +132,7 @@ def choices(
 
 
 _ANY = 2**63 - 1
+ANSWERS.append(_choices.cache_clear)
 
 # All that torch.compiler.assume_constant_result does, without importing torch._dynamo: a second at each start.
 choices._dynamo_marked_constant = choose._dynamo_marked_constant = True
@@ -131,6 +151,8 @@ def autocast_operands(
 
 def flatten_batch(x: torch.Tensor, layout: str) -> torch.Tensor:
     """X as a matrix: (B, features) in batch_first, (features, B) in batch_last."""
+    if x.dim() == 2:
+        return x
     if layout == "batch_first":
         return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
     return x.reshape(x.shape[0], math.prod(x.shape[1:]))
@@ -138,6 +160,8 @@ def flatten_batch(x: torch.Tensor, layout: str) -> torch.Tensor:
 
 def restore_batch(y: torch.Tensor, x: torch.Tensor, layout: str) -> torch.Tensor:
     """Y with the batch dimensions that x had."""
+    if x.dim() == 2:
+        return y
     if layout == "batch_first":
         return y.reshape(*x.shape[:-1], y.shape[-1])
     return y.reshape(y.shape[0], *x.shape[1:])
@@ -170,7 +194,7 @@ def multiply_packed(name: str, packed: Packed, x: torch.Tensor, bias: torch.Tens
     return get_implementation(name).matmul_bias(packed, x, bias)
 
 
-def _check_shapes(x: torch.Tensor, weight: torch.Tensor, layout: str) -> None:
+def _check_shapes(x: torch.Tensor, weight: torch.Tensor, layout: str) -> Pattern:
     pattern = pattern_of(weight)
     position = -1 if layout == "batch_first" else 0
     wanted = f"(..., {pattern.columns})" if layout == "batch_first" else f"({pattern.columns}, ...)"
@@ -180,6 +204,7 @@ def _check_shapes(x: torch.Tensor, weight: torch.Tensor, layout: str) -> None:
         )
     if x.device != weight.device:
         raise ValueError(f"x is on {x.device} and weight on {weight.device}; move one of them with .to()")
+    return pattern
 
 
 def _check_dtypes(x: torch.Tensor, weight: torch.Tensor) -> None:
@@ -191,12 +216,11 @@ def _check_dtypes(x: torch.Tensor, weight: torch.Tensor) -> None:
         )
 
 
-def _check_bias(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+def _check_bias(x: torch.Tensor, bias: torch.Tensor | None, pattern: Pattern) -> None:
     if bias is None:
         return
-    rows = pattern_of(weight).rows
-    if tuple(bias.shape) != (rows,):
-        raise ValueError(f"bias has shape {tuple(bias.shape)}; pattern {pattern_of(weight)} takes ({rows},), a·b·d")
+    if bias.dim() != 1 or bias.shape[0] != pattern.rows:
+        raise ValueError(f"bias has shape {tuple(bias.shape)}; pattern {pattern} takes ({pattern.rows},), a·b·d")
     if bias.dtype != x.dtype or bias.device != x.device:
         raise ValueError(
             f"bias is {dtype_name(bias.dtype)} on {bias.device} and x {dtype_name(x.dtype)} on {x.device}; "

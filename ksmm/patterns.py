@@ -121,6 +121,8 @@ class Pattern:
 
 
 def _positive_integer(name: str, value: object) -> int:
+    if type(value) is int and (integer := operator.index(value)) >= 1:  # the rule, and microseconds of a product count
+        return integer
     if isinstance(value, bool):
         raise TypeError(f"pattern entry {name} is {value!r}; it must be a positive integer")
     try:

@@ -46,6 +46,9 @@ at::Tensor pack(const at::Tensor& weight, std::string_view layout, std::string_v
   const c10::SymInt c = weight.sym_size(2);
   const int64_t multiple = weight.device().is_cpu() ? 1 : 16 / weight.element_size();
   const c10::SymInt padding = (multiple - c % multiple) % multiple;
+  // Weights that are in this order already are taken as they are, but for parts of a storage that begin in between.
+  if (padding.maybe_as_int() == 0 && (weight.sym_storage_offset() % multiple).maybe_as_int() == 0)
+    return rows.contiguous().permute({0, 2, 3, 1});
   return at::constant_pad_nd_symint(rows, {0, padding}).contiguous().narrow_symint(3, 0, c).permute({0, 2, 3, 1});
 }
 

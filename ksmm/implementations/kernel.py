@@ -41,7 +41,7 @@ class Kernel(Implementation):
 
     def pack(self, weight: torch.Tensor, layout: str) -> Packed:
         # The operator takes any strides; the stored order is the one in which the kernel reads (csrc/gradients.cpp).
-        return Packed(pattern_of(weight), layout, torch.ops.ksmm.pack(weight, layout, self.precision))
+        return Packed(pattern_of(weight), layout, torch.ops.ksmm.pack.default(weight, layout, self.precision))
 
     def matmul(self, packed: Packed, x: torch.Tensor) -> torch.Tensor:
         return self._multiply(packed, x, None)
@@ -71,11 +71,11 @@ class Kernel(Implementation):
             ValueError: factors that do not chain, weights of another type or device than x, another `launches`.
         """
         numbers = (self._configuration(outer, x), self._configuration(inner, x))
-        return torch.ops.ksmm.ks_chain(x, outer.data, inner.data, bias, *numbers, launches)
+        return torch.ops.ksmm.ks_chain.default(x, outer.data, inner.data, bias, *numbers, launches)
 
     def _multiply(self, packed: Packed, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         configuration = self._configuration(packed, x)
-        return torch.ops.ksmm.ks_matmul(x, packed.data, packed.layout, bias, self.precision, configuration)
+        return torch.ops.ksmm.ks_matmul.default(x, packed.data, packed.layout, bias, self.precision, configuration)
 
     def _configuration(self, packed: Packed, x: torch.Tensor) -> int:
         """The number of the one that was measured to be the fastest, -1 (the cost model's) where nobody measured."""
@@ -86,7 +86,7 @@ class Kernel(Implementation):
 
     def matmul_in(self, configuration: int, packed: Packed, x: torch.Tensor) -> torch.Tensor:
         """As `matmul`, in the configuration of that number; in the cost model's if that one does not take x."""
-        return torch.ops.ksmm.ks_matmul(x, packed.data, packed.layout, None, self.precision, configuration)
+        return torch.ops.ksmm.ks_matmul.default(x, packed.data, packed.layout, None, self.precision, configuration)
 
     def configurations(self, packed: Packed, x: torch.Tensor) -> dict[str, int]:
         """The configurations that take these operands, by name: the cost model's choice first.

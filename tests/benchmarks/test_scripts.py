@@ -41,6 +41,15 @@ def test_a_number_for_every_problem(script: str, rows: int, last: str) -> None:
     assert all(float(row[last]) > 0 for row in table)
 
 
+def test_the_host_time_of_every_layer() -> None:
+    command = [sys.executable, str(FOLDER / "host_time.py"), "--device", "cpu", "--calls", "2", "--rounds", "1"]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    table = list(csv.DictReader(io.StringIO(output)))
+    assert [row["layer"] for row in table][:2] == ["nn.Linear", "KSLinear, one factor"]
+    assert len(table) == 5
+    assert all(float(row["microseconds"]) > 0 for row in table)
+
+
 def test_the_times_of_the_tuning_that_ships() -> None:
     command = [sys.executable, str(FOLDER / "tuned_times.py")]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout

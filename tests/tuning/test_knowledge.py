@@ -128,7 +128,7 @@ def test_compiled_with_any_batch_size(remember, fake_configurations) -> None:
     graphs = []
 
     def backend(graph, inputs):
-        nodes = [node for node in graph.graph.nodes if node.target is torch.ops.ksmm.ks_matmul]
+        nodes = [node for node in graph.graph.nodes if node.target is torch.ops.ksmm.ks_matmul.default]
         graphs.append([node.args[5] for node in nodes])
         return graph.forward
 

@@ -1,0 +1,66 @@
+"""What the host takes to ask for a product, in microseconds: tiny layers, KSLinear beside nn.Linear.
+
+    python benchmarks/host_time.py --device cuda
+
+On a GPU the products wait in its queue, and the times are those of asking; on a CPU those of products of a few numbers
+are in them. Takes turns, and keeps the shortest of several times of each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import functools
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+
+from ksmm import KSLinear
+
+CHAINS = {"one factor": [(1, 8, 8, 2)], "two factors": [(1, 8, 8, 2), (2, 8, 8, 1)]}
+
+
+def layers(device: str) -> dict[str, torch.nn.Module]:
+    """The layers by name, all of 16 features."""
+    made = {"nn.Linear": torch.nn.Linear(16, 16, device=device)}
+    for name, chain in CHAINS.items():
+        made[f"KSLinear, {name}"] = KSLinear(chain, device=device)
+        made[f"KSLinear, {name}, frozen"] = KSLinear(chain, device=device).eval().freeze()
+    return made
+
+
+def seconds_of_call(run: Callable[[], object], calls: int) -> float:
+    """Mean seconds of a call; few enough that a GPU's queue has room for them."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(calls):
+        run()
+    return (time.perf_counter() - start) / calls
+
+
+def main() -> None:
+    """Measures and writes CSV to the standard output."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--rows", type=int, default=1)
+    parser.add_argument("--calls", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=200)
+    arguments = parser.parse_args()
+    x = torch.randn(arguments.rows, 16, device=arguments.device)
+    made = layers(arguments.device)
+    shortest = dict.fromkeys(made, float("inf"))
+    with torch.no_grad():
+        for _ in range(arguments.rounds + 1):  # the first is slow, and never the shortest
+            for name, layer in made.items():
+                shortest[name] = min(shortest[name], seconds_of_call(functools.partial(layer, x), arguments.calls))
+    writer = csv.writer(sys.stdout)
+    writer.writerow(["layer", "device", "microseconds"])
+    for name, seconds in shortest.items():
+        writer.writerow([name, arguments.device, f"{seconds * 1e6:.2f}"])
+
+
+if __name__ == "__main__":
+    main()
