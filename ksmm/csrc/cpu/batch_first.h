@@ -8,12 +8,10 @@
 //             multiplied.
 #pragma once
 
-#include <utility>
-
 #include "batch_first_copy.h"
 #include "batch_first_weights.h"
 #include "bias.h"
-#include "work.h"
+#include "stages.h"
 
 namespace ksmm {
 namespace KSMM_VARIANT {
@@ -40,22 +38,11 @@ struct FirstTasks {
     const int64_t rows_floats = plan.batch_block * row_step + lanes;
     const int64_t sums = plan.depth < plan.steps ? plan.batch_block / M * plan.panel_block : 1;
     const Buffer buffer(2 * rows_floats + sums * tile_floats);
-    float *rows = buffer.get(), *next_rows = rows + rows_floats;
-    FirstStages stages(plan, tasks);
-    FirstStage stage;
-    if (!stages.next(stage)) return;
-    Copy(plan, operands, stage, rows).finish();
-    for (bool more = true; more;) {
-      FirstStage next;
-      Copy copy;
-      more = stages.next(next);
-      if (more) copy = Copy(plan, operands, next, next_rows);
-      copy.spread_over(stage);
-      multiply(stage, rows, buffer.get() + 2 * rows_floats, copy);
-      copy.finish();
-      std::swap(rows, next_rows);
-      stage = next;
-    }
+    float* const rest = buffer.get() + 2 * rows_floats;
+    multiply_stages<Copy>(
+        plan, tasks, buffer.get(), buffer.get() + rows_floats,
+        [&](const FirstStage& stage, float* rows) { return Copy(plan, operands, stage, rows); },
+        [&](const FirstStage& stage, const float* rows, Copy& copy) { multiply(stage, rows, rest, copy); });
   }
 
   void multiply(const FirstStage& stage, const float* rows, float* sums, Copy& copy) const {

@@ -1,6 +1,4 @@
-// batch_first: what a thread multiplies at a time, and the copy of X that it is read from.
-//
-// The rows of the next stage are copied while a stage is multiplied, a few vectors at a time.
+// batch_first: the copy of X that a stage is read from, made a few vectors at a time.
 #pragma once
 
 #include "batch_first_plan.h"
@@ -8,43 +6,6 @@
 
 namespace ksmm {
 namespace KSMM_VARIANT {
-
-// Some k of a block of n, and panels of weights.
-struct FirstStage {
-  int64_t set, i, first_panel, last_panel, n, count, k, depth;
-};
-
-// The stages of the tasks that a thread takes, one after the other.
-class FirstStages {
- public:
-  FirstStages(const FirstPlan& plan, Tasks& tasks) : plan_(plan), tasks_(tasks) {}
-
-  // False when none is left.
-  bool next(FirstStage& stage) {
-    stage_.k += stage_.depth;
-    if (stage_.k >= plan_.steps && !next_task()) return false;
-    stage_.depth = smaller(plan_.depth, plan_.steps - stage_.k);
-    stage = stage_;
-    return true;
-  }
-
- private:
-  bool next_task() {
-    if (++task_ >= last_task_ && !tasks_.take(task_, last_task_)) return false;
-    const int64_t first = task_ % plan_.panel_blocks * plan_.panel_block, set = task_ / plan_.panel_blocks % plan_.sets;
-    const int64_t n = task_ / plan_.panel_blocks / plan_.sets * plan_.batch_block;
-    stage_ = {set,   plan_.set_i(set),
-              first, smaller(first + plan_.panel_block, plan_.set_panels),
-              n,     smaller(plan_.batch_block, plan_.problem.batch - n),
-              0,     0};
-    return true;
-  }
-
-  const FirstPlan& plan_;
-  Tasks& tasks_;
-  FirstStage stage_{0, 0, 0, 0, 0, 0, plan_.steps, 0};
-  int64_t task_ = 0, last_task_ = 0;
-};
 
 template <class Element, class Spread, int N>
 class FirstCopy {

@@ -44,7 +44,14 @@ struct RowFormat<Consecutive> {
   static int64_t most_depth(int64_t) { return depth; }
 };
 
+// What is multiplied at a time: some k of a block of n, and panels of weights.
+struct FirstStage {
+  int64_t set, i, first_panel, last_panel, n, count, k, depth;
+};
+
 struct FirstPlan {
+  using Stage = FirstStage;
+
   Problem problem;
   bool shared;                        // all groups of an i read the same rows of the tile of X (d < L)
   int64_t groups, group_step;         // a group's vectors start group_step = groups·L outputs apart
@@ -85,6 +92,13 @@ struct FirstPlan {
   }
 
   int64_t tasks() const { return batch_blocks * sets * panel_blocks; }
+  FirstStage first_stage(int64_t task) const {
+    const int64_t first = task % panel_blocks * panel_block, set = task / panel_blocks % sets;
+    const int64_t n = task / panel_blocks / sets * batch_block;
+    return {
+        set, set_i(set), first, smaller(first + panel_block, set_panels), n, smaller(batch_block, problem.batch - n),
+        0,   0};
+  }
   int64_t panel_floats() const { return steps * width * lanes; }
   int64_t outputs() const { return problem.b * problem.d; }  // of one (n, i)
   int64_t group_of(int64_t set, int64_t panel) const { return shared ? panel / panels : set % groups; }

@@ -9,11 +9,10 @@
 // in the second.
 #pragma once
 
-#include <utility>
-
 #include "batch_last_copy.h"
 #include "batch_last_plan.h"
 #include "bias.h"
+#include "stages.h"
 
 namespace ksmm {
 namespace KSMM_VARIANT {
@@ -32,22 +31,11 @@ struct LastTasks {
     const int64_t inputs_floats = plan.batch_block * plan.depth * N * lanes;
     const int64_t sums = plan.depth < plan.steps ? plan.batch_block * plan.row_block : 1;
     const Buffer buffer(2 * inputs_floats + sums * tile_floats);
-    float *inputs = buffer.get(), *next_inputs = inputs + inputs_floats;
-    LastStages stages(plan, tasks);
-    LastStage stage;
-    if (!stages.next(stage)) return;
-    Copy(plan.problem, operands, stage, inputs).finish();
-    for (bool more = true; more;) {
-      LastStage next;
-      Copy copy;
-      more = stages.next(next);
-      if (more) copy = Copy(plan.problem, operands, next, next_inputs);
-      copy.spread_over(stage);
-      multiply(stage, inputs, buffer.get() + 2 * inputs_floats, copy);
-      copy.finish();
-      std::swap(inputs, next_inputs);
-      stage = next;
-    }
+    float* const rest = buffer.get() + 2 * inputs_floats;
+    multiply_stages<Copy>(
+        plan, tasks, buffer.get(), buffer.get() + inputs_floats,
+        [&](const LastStage& stage, float* inputs) { return Copy(plan.problem, operands, stage, inputs); },
+        [&](const LastStage& stage, const float* inputs, Copy& copy) { multiply(stage, inputs, rest, copy); });
   }
 
   void multiply(const LastStage& stage, const float* inputs, float* sums, Copy& copy) const {

@@ -1,4 +1,4 @@
-// batch_last: what a thread multiplies at a time, and the copy of X that it is read from.
+// batch_last: the copy of X that a stage is read from.
 //
 // The block of the next stage is copied while a stage is multiplied, a few vectors at a time, in the order in which it
 // lies in memory: narrower pieces of its rows would each cost a page of the address translation.
@@ -8,46 +8,6 @@
 
 namespace ksmm {
 namespace KSMM_VARIANT {
-
-// What is multiplied at a time: some k of a block of X and a block of rows of the weights.
-struct LastStage {
-  int64_t ij, first_row, last_row, first_panel, last_panel, k, depth;
-};
-
-// The stages of the tasks that a thread takes, one after the other.
-class LastStages {
- public:
-  LastStages(const LastPlan& plan, Tasks& tasks) : plan_(plan), tasks_(tasks) {}
-
-  // False when none is left.
-  bool next(LastStage& stage) {
-    stage_.k += stage_.depth;
-    if (stage_.k >= plan_.steps && !next_task()) return false;
-    stage_.depth = smaller(plan_.depth, plan_.steps - stage_.k);
-    stage = stage_;
-    return true;
-  }
-
- private:
-  bool next_task() {
-    if (++task_ >= last_task_ && !tasks_.take(task_, last_task_)) return false;
-    const int64_t first_row = task_ % plan_.row_blocks * plan_.row_block;
-    const int64_t first_panel = task_ / plan_.row_blocks % plan_.batch_blocks * plan_.batch_block;
-    stage_ = {task_ / plan_.row_blocks / plan_.batch_blocks,
-              first_row,
-              smaller(first_row + plan_.row_block, plan_.row_panels),
-              first_panel,
-              smaller(first_panel + plan_.batch_block, plan_.batch_panels),
-              0,
-              0};
-    return true;
-  }
-
-  const LastPlan& plan_;
-  Tasks& tasks_;
-  LastStage stage_{0, 0, 0, 0, 0, plan_.steps, 0};
-  int64_t task_ = 0, last_task_ = 0;
-};
 
 // Copies X[i, k, j, n] to inputs[panel][k][v][lane], zeros past the batch: a row of a panel at a time, along the rows
 // of X, whose next ones are asked for meanwhile. What is not whole is left to finish().

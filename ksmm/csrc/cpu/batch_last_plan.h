@@ -7,7 +7,13 @@
 namespace ksmm {
 namespace KSMM_VARIANT {
 
+// What is multiplied at a time: some k of a block of X and a block of rows of the weights.
+struct LastStage {
+  int64_t ij, first_row, last_row, first_panel, last_panel, k, depth;
+};
+
 struct LastPlan {
+  using Stage = LastStage;
   static constexpr int64_t most_depth = 128;
 
   Problem problem;
@@ -31,6 +37,17 @@ struct LastPlan {
   }
 
   int64_t tasks() const { return problem.a * problem.d * batch_blocks * row_blocks; }
+  LastStage first_stage(int64_t task) const {
+    const int64_t first_row = task % row_blocks * row_block;
+    const int64_t first_panel = task / row_blocks % batch_blocks * batch_block;
+    return {task / row_blocks / batch_blocks,
+            first_row,
+            smaller(first_row + row_block, row_panels),
+            first_panel,
+            smaller(first_panel + batch_block, batch_panels),
+            0,
+            0};
+  }
   int64_t panel_floats() const { return steps * rows; }
 };
 
