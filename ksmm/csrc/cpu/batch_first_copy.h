@@ -2,13 +2,13 @@
 #pragma once
 
 #include "batch_first_plan.h"
-#include "work.h"
+#include "stages.h"
 
 namespace ksmm {
 namespace KSMM_VARIANT {
 
 template <class Element, class Spread, int N>
-class FirstCopy {
+class FirstCopy : public Portions {
  public:
   using Stored = typename Element::Stored;
   using Format = RowFormat<Spread>;
@@ -34,18 +34,11 @@ class FirstCopy {
 
   // Spreads the copying over the multiplication of a stage.
   void spread_over(const FirstStage& stage) {
-    const int64_t tiles = divide_up(stage.count, M) * (stage.last_panel - stage.first_panel);
-    interval_ = smaller(tiles * stage.depth / larger(1, left_), stage.depth / M);
-    interval_ = larger(4, smaller(16, interval_));
-    portion_ = divide_up(left_, tiles * divide_up(stage.depth, interval_));
+    Portions::spread_over(divide_up(stage.count, M) * (stage.last_panel - stage.first_panel), stage.depth, M);
   }
 
-  KSMM_INLINE int64_t interval() const { return interval_; }
-
   KSMM_INLINE void operator()() {
-    const int64_t count = smaller(portion_, left_);
-    left_ -= count;
-    for (int64_t done = 0; done < count; ++done) copy_vector();
+    for (int64_t count = take(); count > 0; --count) copy_vector();
   }
 
   void finish() {
@@ -111,7 +104,7 @@ class FirstCopy {
   float* rows_ = nullptr;
   float* to_ = nullptr;
   const Stored *first_ = nullptr, *from_ = nullptr;
-  int64_t step_ = 0, vectors_ = 0, left_ = 0, vector_ = 0, portion_ = 0, interval_ = 8;
+  int64_t step_ = 0, vectors_ = 0, vector_ = 0;
 };
 
 }  // namespace KSMM_VARIANT

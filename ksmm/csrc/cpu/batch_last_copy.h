@@ -5,6 +5,7 @@
 #pragma once
 
 #include "batch_last_plan.h"
+#include "stages.h"
 
 namespace ksmm {
 namespace KSMM_VARIANT {
@@ -12,7 +13,7 @@ namespace KSMM_VARIANT {
 // Copies X[i, k, j, n] to inputs[panel][k][v][lane], zeros past the batch: a row of a panel at a time, along the rows
 // of X, whose next ones are asked for meanwhile. What is not whole is left to finish().
 template <class Element, int N>
-class LastCopy {
+class LastCopy : public Portions {
  public:
   using Stored = typename Element::Stored;
 
@@ -30,18 +31,12 @@ class LastCopy {
 
   // Spreads the copying over the multiplication of a stage.
   void spread_over(const LastStage& stage) {
-    const int64_t tiles = (stage.last_row - stage.first_row) * (stage.last_panel - stage.first_panel);
-    interval_ = smaller(tiles * stage.depth / larger(1, left_), stage.depth / tile_rows(N));
-    interval_ = larger(4, smaller(16, interval_));
-    portion_ = divide_up(left_, tiles * divide_up(stage.depth, interval_));
+    Portions::spread_over((stage.last_row - stage.first_row) * (stage.last_panel - stage.first_panel), stage.depth,
+                          tile_rows(N));
   }
 
-  KSMM_INLINE int64_t interval() const { return interval_; }
-
   KSMM_INLINE void operator()() {
-    const int64_t count = smaller(portion_, left_);
-    left_ -= count;
-    for (int64_t done = 0; done < count; ++done) copy_row();
+    for (int64_t count = take(); count > 0; --count) copy_row();
   }
 
   void finish() {
@@ -90,7 +85,6 @@ class LastCopy {
   float* to_ = nullptr;
   int64_t depth_ = 0, step_ = 0, count_ = 0, last_k_ = 0;
   int64_t panels_ = 0, row_ = 0, panel_ = 0;  // whole panels, and where the next row of one is
-  int64_t left_ = 0, portion_ = 0, interval_ = 8;
 };
 
 }  // namespace KSMM_VARIANT

@@ -40,6 +40,34 @@ class Stages {
   int64_t task_ = 0, last_task_ = 0;
 };
 
+// How much of a copy is made at a time while tiles are multiplied. A copy derives from it, and counts its pieces
+// in left_.
+class Portions {
+ public:
+  // Over so many tiles of `rows` rows, each `depth` words deep.
+  void spread_over(int64_t tiles, int64_t depth, int64_t rows) {
+    interval_ = smaller(tiles * depth / larger(1, left_), depth / rows);
+    interval_ = larger(4, smaller(16, interval_));
+    portion_ = divide_up(left_, tiles * divide_up(depth, interval_));
+  }
+
+  // The words of a tile between two portions.
+  KSMM_INLINE int64_t interval() const { return interval_; }
+
+ protected:
+  // How many pieces to copy now.
+  KSMM_INLINE int64_t take() {
+    const int64_t count = smaller(portion_, left_);
+    left_ -= count;
+    return count;
+  }
+
+  int64_t left_ = 0;  // pieces
+
+ private:
+  int64_t portion_ = 0, interval_ = 8;
+};
+
 // Calls multiply(stage, copied, copy) for each; it has copy() called now and then, which copies some of the next one.
 //   start(stage, to)   a Copy of the stage's X, not yet begun
 template <class Copy, class Plan, class Start, class Multiply>
