@@ -53,10 +53,12 @@ def run_job(
         patterns: at least one.
         device_type: "cpu" or "cuda".
         batch_size: B, at least 1.
-        dtypes, layouts: by name, at least one of each.
+        dtypes: by name, at least one.
+        layouts: at least one.
         implementations: by name, at least one; bmm is also measured in part, its line 2 alone.
         protocol: see Protocol.
-        record, journal: the file to write, and a folder, which several jobs may share.
+        record: the file to write.
+        journal: a folder, which several jobs may share.
         keep_journal: whether what is in the record stays in the journal, too. A pipeline may discard the record of a
             job that ended well: because it was killed before it took notice, because another job of the same group
             failed, because the clock went back. What aggregates the records then clears the journal.
