@@ -2,15 +2,17 @@
 
     python benchmarks/chains.py --device cuda --dtype float16 > chains.csv
 
-The chains are those of appendix B.7 (batch 128 of 197 tokens) and the defaults for the layers of GPT-2 medium. `fused`
-is ksmm::ks_chain in one launch (in two where no kernel takes both factors), `chosen` in as many as it chooses. The
-last columns are ratios, below 1 where one launch, or the chain, wins. Calls below 50 µs are replayed from a CUDA graph.
+The chains are those of appendix B.7 and the defaults for the layers of GPT-2 medium, at 128 × 197 rows unless said
+otherwise (`--batches 1 8` for the tokens that a language model decodes). `fused` is ksmm::ks_chain in one launch (in
+two where no kernel takes both factors), `chosen` in as many as it chooses. The last columns are ratios, below 1 where
+one launch, or the chain, wins. Calls below 50 µs are replayed from a CUDA graph.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import sys
 
 import torch
@@ -25,7 +27,10 @@ from ksmm.problem import DTYPES
 
 COLUMNS = ["chain", "batch_size", "dtype", "fused_s", "two_launches_s", "chosen_s", "dense_s"]
 RATIOS = ["fused_over_two", "chosen_over_dense"]
-SIZES = {paper_chain: ((384, 384), (384, 1536), (1536, 384)), default_chain: ((1024, 1024), (1024, 4096), (4096, 1024))}
+SIZES = {
+    paper_chain: ((384, 384), (384, 1536), (1536, 384)),
+    default_chain: ((1024, 1024), (1024, 3072), (1024, 4096), (4096, 1024)),
+}
 
 
 def seconds_of_chain(
@@ -66,7 +71,7 @@ def seconds_of_chain(
 def main() -> None:
     """Measures and writes CSV to the standard output, row by row."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--batch", type=int, default=128 * 197)
+    parser.add_argument("--batches", nargs="+", type=int, default=[128 * 197])
     parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
     parser.add_argument("--dtype", default="float16", choices=list(DTYPES))
     parser.add_argument("--max-seconds", type=float, default=0.5, help="for each number")
@@ -74,15 +79,13 @@ def main() -> None:
     protocol = Protocol(max_seconds=arguments.max_seconds)
     writer = csv.writer(sys.stdout)
     writer.writerow(COLUMNS + RATIOS)
-    for rule, sizes in SIZES.items():
-        for in_features, out_features in sizes:
-            chain = rule(in_features, out_features)
-            fused, two, chosen, dense = seconds_of_chain(
-                chain, arguments.batch, DTYPES[arguments.dtype], arguments.device, protocol
-            )
-            numbers = [f"{number:.4g}" for number in (fused, two, chosen, dense, fused / two, chosen / dense)]
-            writer.writerow([str(chain), arguments.batch, arguments.dtype, *numbers])
-            sys.stdout.flush()
+    dtype = DTYPES[arguments.dtype]
+    chains = [rule(*size) for rule, sizes in SIZES.items() for size in sizes]
+    for chain, batch in itertools.product(chains, arguments.batches):
+        fused, two, chosen, dense = seconds_of_chain(chain, batch, dtype, arguments.device, protocol)
+        numbers = [f"{number:.4g}" for number in (fused, two, chosen, dense, fused / two, chosen / dense)]
+        writer.writerow([str(chain), batch, arguments.dtype, *numbers])
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -31,13 +31,15 @@ PATTERNS = [
     *[(1, 64, 24, 6), (1, 72, 16, 16)],
     *[(1, 192, 40, 2), (1, 48, 40, 6), (1, 48, 72, 16), (1, 128, 136, 1)],
 ]
-CHAINS = [  # two factors, which one launch takes
+CHAINS = [  # two factors, which one launch takes (the last one for a handful of rows)
     ((1, 40, 64, 2), (2, 64, 40, 1)),
     ((1, 200, 192, 2), (6, 64, 64, 1)),
     ((1, 192, 48, 2), (2, 48, 192, 1)),
     ((1, 136, 32, 8), (2, 128, 128, 1)),
     ((1, 64, 128, 8), (8, 128, 104, 1)),
+    ((1, 40, 16, 6), (3, 32, 24, 1)),
 ]
+BATCHES_OF_CHAINS = (3, 12, 20, 72, 300)
 BATCHES = (3, 72)
 BATCHES_OF_FEW = (1, 2, 17)
 """For the configuration of that name alone, which has a kernel for each number of rows."""
@@ -88,7 +90,7 @@ def wrong_chains() -> tuple[int, int]:
     for entries in CHAINS:
         outer_pattern, inner_pattern = (Pattern(*pattern) for pattern in entries)
         for dtype in (torch.float16, torch.bfloat16):
-            for batch in (*BATCHES, 300):
+            for batch in BATCHES_OF_CHAINS:
                 x, inner = operands(Problem(inner_pattern, batch, dtype, "batch_first", "cuda"), *ORDERS[0])
                 _, outer = operands(Problem(outer_pattern, batch, dtype, "batch_first", "cuda"), *ORDERS[0])
                 between = reference_matmul(inner.double().cpu(), x.double().cpu(), "batch_first")

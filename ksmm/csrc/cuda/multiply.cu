@@ -3,12 +3,14 @@
 #include <array>
 #include <cmath>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "../ks_matmul.h"
 #include "arrange.cuh"
 #include "configuration.h"
 #include "few.h"
+#include "hopper/few_chain.h"
 #include "hopper/fused.h"
 #include "hopper/gemm.h"
 #include "hopper/planes.h"
@@ -173,6 +175,19 @@ int multiply_cuda(const Problem& problem, const Operands& operands, int configur
   return error == cudaSuccess ? all()[found].launch(problem, used, machine, workspace, queue) : error;
 }
 
+namespace {
+
+// A kernel that takes two factors at a time.
+struct ChainKernel {
+  double (*seconds)(const Problem& inner, const Problem& outer, const Machine& machine);
+  cudaError_t (*multiply)(const Problem& inner, const Operands& of_inner, const Problem& outer,
+                          const Operands& of_outer, const Machine& machine, cudaStream_t stream);
+};
+constexpr ChainKernel chain_kernels[] = {{hopper::fused_seconds, hopper::multiply_fused},
+                                         {hopper::few_chain_seconds, hopper::multiply_few_chain}};
+
+}  // namespace
+
 bool chain_pays(const Problem& inner, const Problem& outer) {
   constexpr size_t most_answers = 4096;
   thread_local std::unordered_map<Question, bool, Hash> answers;
@@ -183,7 +198,9 @@ bool chain_pays(const Problem& inner, const Problem& outer) {
                               static_cast<int64_t>(inner.dtype), device}};
   const auto known = answers.find(question);
   if (known != answers.end()) return known->second;
-  const double one_launch = hopper::fused_seconds(inner, outer, machine);
+  double one_launch = INFINITY;
+  for (const ChainKernel& kernel : chain_kernels)
+    one_launch = std::min(one_launch, kernel.seconds(inner, outer, machine));
   const bool pays =
       std::isfinite(one_launch) && one_launch < least_seconds(inner, machine) + least_seconds(outer, machine);
   if (answers.size() >= most_answers) answers.clear();
@@ -195,8 +212,13 @@ bool multiply_chain_cuda(const Problem& inner, const Operands& of_inner, const P
                          void* stream, int* error) {
   Machine machine;
   cudaError_t found = current_machine(&machine);
-  if (found == cudaSuccess)
-    found = hopper::multiply_fused(inner, of_inner, outer, of_outer, machine, static_cast<cudaStream_t>(stream));
+  if (found != cudaSuccess) return *error = found, true;
+  ChainKernel quickest = chain_kernels[0], other = chain_kernels[1];
+  if (other.seconds(inner, outer, machine) < quickest.seconds(inner, outer, machine)) std::swap(quickest, other);
+  found = cudaErrorNotSupported;
+  for (const ChainKernel& kernel : {quickest, other})
+    if (found == cudaErrorNotSupported)
+      found = kernel.multiply(inner, of_inner, outer, of_outer, machine, static_cast<cudaStream_t>(stream));
   *error = found;
   return found != cudaErrorNotSupported;
 }
