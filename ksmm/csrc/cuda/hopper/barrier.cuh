@@ -90,6 +90,9 @@ __device__ inline uint32_t rank_in_cluster() {
 __device__ inline void synchronize_cluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
+// The same in two, where nothing was written before.
+__device__ inline void arrive_in_cluster() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
+__device__ inline void wait_for_cluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
 // What a block was launched with; a warpgroup that wants more than the others have handed back waits for ever.
 constexpr int registers_at_launch(int threads) { return 65536 / threads / 8 * 8 * threads; }

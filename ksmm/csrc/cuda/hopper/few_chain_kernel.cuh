@@ -9,80 +9,25 @@
 // added up does not matter as long as both operands agree: a thread takes the eight k that it reads in 16 bytes.
 #pragma once
 
-#include "../matrix_unit.cuh"
-#include "barrier.cuh"
+#include "few_chain_task.cuh"
 #include "overlap.cuh"
 
 namespace ksmm::hopper {
 
-constexpr int few_chain_warps = 16, few_chain_threads = 32 * few_chain_warps;
-constexpr int few_chain_tile = 16;  // r
-constexpr int few_chain_step = 32;  // k of the four threads that share a row
-constexpr int few_chain_ahead = 4;  // steps whose weights are read before the first is multiplied
-
-struct FewChainFactor {
-  const uint16_t* weight;
-  int64_t group_stride, row_stride;  // elements from one i (inner) or j (outer) to the next, and from one r to the next
-  int b, c;
-  int row_tiles;    // of an i or j
-  int tiles;        // of a block, at most: row tiles of all its i or j
-  int parts, part;  // of c that warps share: how many, and how long, a multiple of few_chain_step
-};
-
-struct FewChainTask {
-  const uint16_t* x;
-  int64_t x_stride;
-  FewChainFactor inner, outer;
-  const uint16_t* bias;  // or null
-  uint16_t* y;
-  int batch, groups_i, planes;  // a' and d
-  int cluster;                  // blocks of a cluster, of which each has planes / cluster planes
-  int clusters;                 // that share the rows of the outer factor
-  int pitch;                    // elements from one n to the next of what is between the factors
-};
-
-// The eight k from `k` on of a row of W or X, zeros beyond `end`.
-__device__ inline uint4 read_eight(const uint16_t* row, int k, int end) {
-  return row != nullptr && k < end ? __ldg(reinterpret_cast<const uint4*>(row + k)) : uint4{0, 0, 0, 0};
-}
-
-// A tile of W on its way to the matrix unit: rows lane / 4 and lane / 4 + 8, eight k of each step.
-struct FewChainWeights {
-  const uint16_t* rows[2];  // null beyond b
-  int k, end;               // of the part
-  uint4 words[2][few_chain_ahead];
-
-  // The tile `row_tile` of group i or j, part `part` of k; reads the first steps.
-  __device__ FewChainWeights(const FewChainFactor& factor, int group, int row_tile, int part) {
-    const int lane = threadIdx.x % 32, r = row_tile * few_chain_tile + lane / 4;
-    const uint16_t* weight = factor.weight + group * factor.group_stride;
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
-      rows[half] = r + 8 * half < factor.b ? weight + (r + 8 * half) * factor.row_stride : nullptr;
-    k = part * factor.part, end = min(factor.c, k + factor.part);
-    read();
-  }
-  __device__ void read() {
-    const int own = k + threadIdx.x % 4 * 8;
-#pragma unroll
-    for (int step = 0; step < few_chain_ahead; ++step)
-#pragma unroll
-      for (int half = 0; half < 2; ++half) words[half][step] = read_eight(rows[half], own + step * few_chain_step, end);
-  }
-};
-
-// Adds W X over the part of k. read_x(n, k) gives eight k of row n, zeros where there are none.
+// Adds W X over the part of k. read_x(group, k) gives the eight k that this thread has of a step, of row lane / 4 of a
+// group of eight n; what it gives beyond `end` is not used.
 template <class T, int GROUPS, class ReadX>
 __device__ inline void multiply_few(float (&sums)[GROUPS][4], FewChainWeights& weights, ReadX read_x) {
-  const int own = threadIdx.x % 4 * 8, n = threadIdx.x % 32 / 4;
+  const int own = threadIdx.x % 4 * 8;
   while (true) {
 #pragma unroll
     for (int group = 0; group < GROUPS; ++group) {
       uint4 x[few_chain_ahead];
 #pragma unroll
       for (int step = 0; step < few_chain_ahead; ++step) {
-        const int k = weights.k + own + step * few_chain_step;
-        x[step] = k < weights.end ? read_x(8 * group + n, k) : uint4{0, 0, 0, 0};
+        const int k = weights.k + step * few_chain_step;
+        x[step] = k < weights.end ? read_x(group, k) : uint4{0, 0, 0, 0};
+        if (k + own >= weights.end) x[step] = uint4{0, 0, 0, 0};
       }
 #pragma unroll
       for (int step = 0; step < few_chain_ahead; ++step) {
@@ -97,6 +42,17 @@ __device__ inline void multiply_few(float (&sums)[GROUPS][4], FewChainWeights& w
   }
 }
 
+// What is between the factors lies in shared memory as [plane][group of eight n][k][n]: 16 bytes for each k, which one
+// thread writes at once. Of every four times eight k, those that are read together lie in different banks.
+__device__ inline int place_of(int k) { return (k & ~7) | ((k & 7) ^ ((k >> 3 & 3) * 2)); }
+
+__device__ inline uint4 read_between(const uint4* plane, int k) {
+  const int lane = threadIdx.x % 32;
+  uint32_t words[4];  // word q: k = 8 (lane % 4) + 2 q and the next, n = lane / 4
+  load_matrices_transposed(words, plane + place_of(k + lane % 8 / 2 * 8 + lane / 8 * 2 + lane % 2));
+  return {words[0], words[1], words[2], words[3]};
+}
+
 // Leaves the sums of a tile's part in shared memory, 16 r by 8 GROUPS n.
 template <int GROUPS>
 __device__ inline void leave_sums(float* part, const float (&sums)[GROUPS][4]) {
@@ -109,123 +65,140 @@ __device__ inline void leave_sums(float* part, const float (&sums)[GROUPS][4]) {
                                                                                         sums[group][2 * half + 1]};
 }
 
-// Of the tiles of a block: each sum over its parts, in their order, handed to use(tile, r of the tile, n, sum).
+// Of the tiles of a block: the sums of eight n over all parts, in their order, handed to use(tile, r of the tile, group
+// of n, sums).
 template <int GROUPS, class Use>
-__device__ inline void take_sums(const float* sums, int tiles, int parts, Use use) {
-  constexpr int rows = 8 * GROUPS, size = few_chain_tile * rows;
-  for (int at = threadIdx.x; at < tiles * size; at += few_chain_threads) {
-    const int tile = at / size, place = at % size;
-    const float* of_tile = sums + tile * parts * size + place;
-    float sum = of_tile[0];
-    for (int part = 1; part < parts; ++part) sum += of_tile[part * size];
-    use(tile, place / rows, place % rows, sum);
+__device__ inline void take_sums(const float* partial, int tiles, int parts, Use use) {
+  constexpr int size = few_chain_tile * 8 * GROUPS;
+  for (int at = threadIdx.x; at < tiles * few_chain_tile * GROUPS; at += few_chain_threads) {
+    const int tile = at / (few_chain_tile * GROUPS), place = at % (few_chain_tile * GROUPS);
+    const float* of_tile = partial + tile * parts * size + place * 8;
+    float sums[8] = {};
+    for (int part = 0; part < parts; ++part)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const float4 four = *reinterpret_cast<const float4*>(of_tile + part * size + 4 * half);
+        sums[4 * half] += four.x, sums[4 * half + 1] += four.y, sums[4 * half + 2] += four.z,
+            sums[4 * half + 3] += four.w;
+      }
+    use(tile, place / GROUPS, place % GROUPS, sums);
   }
 }
 
-// Into the shared memory of a block of the cluster, at the place of `own` in one's own.
-__device__ inline void store_at(uint32_t block, const uint16_t* own, uint16_t value) {
+// Rounded, into the shared memory of a block of the cluster, at the place of `own` in one's own.
+template <class T>
+__device__ inline void store_at(uint32_t block, const uint4* own, const float (&sums)[8]) {
+  uint32_t words[4];
+#pragma unroll
+  for (int q = 0; q < 4; ++q)
+    words[q] = to_bits<T>(sums[2 * q]) | static_cast<uint32_t>(to_bits<T>(sums[2 * q + 1])) << 16;
   asm volatile(
       "{.reg .b32 remote;\n"
       "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "st.shared::cluster.u16 [remote], %2;}" ::"r"(shared_address(own)),
-      "r"(block), "h"(value)
+      "st.shared::cluster.v4.b32 [remote], {%2, %3, %4, %5};}" ::"r"(shared_address(own)),
+      "r"(block), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
       : "memory");
 }
 
-// Brings rows of W into L2, where a kernel before this one may still write them.
-__device__ inline void prefetch_tile(const FewChainFactor& factor, int group, int row_tile) {
-  constexpr int line = 64;  // elements
-  const int lines = (factor.c + line - 1) / line, r0 = row_tile * few_chain_tile;
-  const int rows = min(few_chain_tile, factor.b - r0), lane = threadIdx.x % 32;
-  const uint16_t* weight = factor.weight + group * factor.group_stride + r0 * factor.row_stride;
-  for (int at = lane; at < rows * lines; at += 32)
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(weight + at / lines * factor.row_stride + at % lines * line));
-}
+// A block at its work, step by step.
+template <class T, int GROUPS>
+struct FewChainBlock {
+  static constexpr int rows = 8 * GROUPS, size = few_chain_tile * rows;  // n, and sums of a tile
+  const FewChainTask& task;
+  FewChainShare share;
+  uint4* between;
+  float* partial;  // sums by tile and part
+  int warp, lane, n0;
 
-// The tiles of a block.
-struct FewChainShare {
-  int inner_first, inner_tiles;                // of the tiles of all i
-  int outer_first, outer_tiles, planes, rank;  // row tiles of each of its planes
+  __device__ FewChainBlock(const FewChainTask& of, uint4* memory) : task(of), share(of), between(memory) {
+    partial = reinterpret_cast<float*>(between + share.planes * GROUPS * task.pitch);
+    warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    n0 = static_cast<int>(blockIdx.x) / (task.cluster * task.clusters) * rows;
+  }
+  __device__ int outer_tiles() const { return share.planes * share.outer_tiles; }
+  __device__ int plane_of(int tile) const { return share.rank + share.plane_of(tile) * task.cluster; }
 
-  __device__ explicit FewChainShare(const FewChainTask& task) {
-    rank = static_cast<int>(rank_in_cluster());
-    const int own = static_cast<int>(blockIdx.x) / task.cluster % task.clusters;
-    inner_first = rank * task.inner.tiles;
-    inner_tiles = max(0, min(task.inner.tiles, task.groups_i * task.inner.row_tiles - inner_first));
-    planes = task.planes / task.cluster;
-    const int of_plane = task.outer.tiles / planes;
-    outer_first = own * of_plane;
-    outer_tiles = max(0, min(of_plane, task.outer.row_tiles - outer_first));
+  __device__ void prefetch_weights() const {
+    for (int tile = warp; tile < share.inner_tiles; tile += few_chain_warps)
+      prefetch_tile(task.inner, share.i_of(task, tile), share.inner_row(task, tile));
+    for (int tile = warp; tile < outer_tiles(); tile += few_chain_warps)
+      prefetch_tile(task.outer, plane_of(tile), share.outer_row(tile));
   }
-  __device__ int i_of(const FewChainTask& task, int tile) const { return (inner_first + tile) / task.inner.row_tiles; }
-  __device__ int inner_row(const FewChainTask& task, int tile) const {
-    return (inner_first + tile) % task.inner.row_tiles;
+  __device__ void multiply_inner() const {
+    for (int item = warp; item < share.inner_tiles * task.inner.parts; item += few_chain_warps) {
+      const int tile = item / task.inner.parts, i = share.i_of(task, tile);
+      FewChainWeights weights(task.inner, i, share.inner_row(task, tile), item % task.inner.parts);
+      const uint16_t* x = task.x + static_cast<int64_t>(i) * task.inner.c;
+      float sums[GROUPS][4] = {};
+      multiply_few<T, GROUPS>(sums, weights, [&](int group, int k) {
+        const int n = n0 + 8 * group + lane / 4;
+        return read_eight(n < task.batch ? x + n * task.x_stride : nullptr, k + lane % 4 * 8, weights.end);
+      });
+      leave_sums<GROUPS>(partial + item * size, sums);
+    }
   }
-  __device__ int plane_of(int tile) const { return tile / outer_tiles; }
-  __device__ int outer_row(int tile) const { return outer_first + tile % outer_tiles; }
+  // To the blocks that have their planes.
+  __device__ void pass_on() const {
+    take_sums<GROUPS>(partial, share.inner_tiles, task.inner.parts,
+                      [&](int tile, int r_of_tile, int group, const float (&sums)[8]) {
+                        const int r = share.inner_row(task, tile) * few_chain_tile + r_of_tile;
+                        if (r >= task.inner.b) return;
+                        const int feature = share.i_of(task, tile) * task.inner.b + r;
+                        const int j = feature % task.planes, k = feature / task.planes;
+                        const int plane = (j / task.cluster * GROUPS + group) * task.pitch;
+                        store_at<T>(j % task.cluster, between + plane + place_of(k), sums);
+                      });
+  }
+  // Of a tile and part of the outer factor; of the last one where there are not as many.
+  __device__ FewChainWeights outer_weights(int item) const {
+    item = min(item, outer_tiles() * task.outer.parts - 1);
+    const int tile = item / task.outer.parts;
+    return FewChainWeights(task.outer, plane_of(tile), share.outer_row(tile), item % task.outer.parts);
+  }
+  // weights: of the warp's first item.
+  __device__ void multiply_outer(FewChainWeights& weights) const {
+    for (int item = warp; item < outer_tiles() * task.outer.parts; item += few_chain_warps) {
+      if (item != warp) weights = outer_weights(item);
+      const uint4* plane = between + share.plane_of(item / task.outer.parts) * GROUPS * task.pitch;
+      float sums[GROUPS][4] = {};
+      multiply_few<T, GROUPS>(sums, weights,
+                              [&](int group, int k) { return read_between(plane + group * task.pitch, k); });
+      leave_sums<GROUPS>(partial + item * size, sums);
+    }
+  }
+  __device__ void write() const {
+    const int64_t features = static_cast<int64_t>(task.outer.b) * task.planes;
+    take_sums<GROUPS>(partial, outer_tiles(), task.outer.parts,
+                      [&](int tile, int r_of_tile, int group, const float (&sums)[8]) {
+                        const int r = share.outer_row(tile) * few_chain_tile + r_of_tile, first = n0 + 8 * group;
+                        if (r >= task.outer.b) return;
+                        const int64_t feature = static_cast<int64_t>(r) * task.planes + plane_of(tile);
+                        const float bias = task.bias == nullptr ? 0.0f : to_float<T>(read_only(task.bias + feature));
+#pragma unroll
+                        for (int n = 0; n < 8; ++n)
+                          if (first + n < task.batch)
+                            task.y[(first + n) * features + feature] = to_bits<T>(sums[n] + bias);
+                      });
+  }
 };
 
 template <class T, int GROUPS>
 __global__ void __launch_bounds__(few_chain_threads, 1) few_chain_kernel(const FewChainTask task) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  constexpr int rows = 8 * GROUPS, size = few_chain_tile * rows;
   extern __shared__ uint4 memory[];
-  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");  // this block can be written to
-  const FewChainShare share(task);
-  auto* between = reinterpret_cast<uint16_t*>(memory);  // [plane][n][k]
-  auto* partial = reinterpret_cast<float*>(between + share.planes * rows * task.pitch);
-  const int warp = threadIdx.x / 32, outer_tiles = share.planes * share.outer_tiles;
-  const int n0 = static_cast<int>(blockIdx.x) / (task.cluster * task.clusters) * rows;
-  const int inner_items = share.inner_tiles * task.inner.parts, outer_items = outer_tiles * task.outer.parts;
-  for (int tile = warp; tile < share.inner_tiles; tile += few_chain_warps)
-    prefetch_tile(task.inner, share.i_of(task, tile), share.inner_row(task, tile));
-  for (int tile = warp; tile < outer_tiles; tile += few_chain_warps)
-    prefetch_tile(task.outer, share.rank + share.plane_of(tile) * task.cluster, share.outer_row(tile));
+  arrive_in_cluster();  // this block can be written to
+  const FewChainBlock<T, GROUPS> block(task, memory);
+  block.prefetch_weights();
   wait_for_kernels_before();
-
-  const auto outer_weights = [&](int item) {
-    const int tile = item / task.outer.parts;
-    return FewChainWeights(task.outer, share.rank + share.plane_of(tile) * task.cluster, share.outer_row(tile),
-                           item % task.outer.parts);
-  };
-  for (int item = warp; item < inner_items; item += few_chain_warps) {
-    const int tile = item / task.inner.parts, i = share.i_of(task, tile);
-    FewChainWeights of_inner(task.inner, i, share.inner_row(task, tile), item % task.inner.parts);
-    const uint16_t* x = task.x + static_cast<int64_t>(i) * task.inner.c;
-    float sums[GROUPS][4] = {};
-    multiply_few<T, GROUPS>(sums, of_inner, [&](int n, int k) {
-      return n0 + n < task.batch ? __ldg(reinterpret_cast<const uint4*>(x + (n0 + n) * task.x_stride + k))
-                                 : uint4{0, 0, 0, 0};
-    });
-    leave_sums<GROUPS>(partial + item * size, sums);
-  }
-  FewChainWeights weights = outer_weights(min(warp, outer_items - 1));  // on their way while the blocks wait
+  block.multiply_inner();
+  FewChainWeights weights = block.outer_weights(block.warp);  // on their way while the blocks wait
   __syncthreads();
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-  take_sums<GROUPS>(partial, share.inner_tiles, task.inner.parts, [&](int tile, int r_of_tile, int n, float sum) {
-    const int r = share.inner_row(task, tile) * few_chain_tile + r_of_tile;
-    if (r >= task.inner.b) return;
-    const int feature = share.i_of(task, tile) * task.inner.b + r, j = feature % task.planes, k = feature / task.planes;
-    store_at(j % task.cluster, between + (j / task.cluster * rows + n) * task.pitch + k, to_bits<T>(sum));
-  });
+  wait_for_cluster();
+  block.pass_on();
   synchronize_cluster();
-
-  for (int item = warp; item < outer_items; item += few_chain_warps) {
-    if (item != warp) weights = outer_weights(item);
-    const uint16_t* x = between + share.plane_of(item / task.outer.parts) * rows * task.pitch;
-    float sums[GROUPS][4] = {};
-    multiply_few<T, GROUPS>(sums, weights,
-                            [&](int n, int k) { return *reinterpret_cast<const uint4*>(x + n * task.pitch + k); });
-    leave_sums<GROUPS>(partial + item * size, sums);
-  }
+  block.multiply_outer(weights);
   __syncthreads();
-  take_sums<GROUPS>(partial, outer_tiles, task.outer.parts, [&](int tile, int r_of_tile, int n, float sum) {
-    const int r = share.outer_row(tile) * few_chain_tile + r_of_tile;
-    if (r >= task.outer.b || n0 + n >= task.batch) return;
-    const int64_t feature = static_cast<int64_t>(r) * task.planes + share.rank + share.plane_of(tile) * task.cluster;
-    const float bias = task.bias == nullptr ? 0.0f : to_float<T>(read_only(task.bias + feature));
-    task.y[(n0 + n) * static_cast<int64_t>(task.outer.b) * task.planes + feature] = to_bits<T>(sum + bias);
-  });
+  block.write();
 #endif
 }
 
