@@ -140,7 +140,12 @@ def test_one_launch_on_hopper(entries, batch: int, kernel: str) -> None:
 @on_hopper
 @pytest.mark.parametrize(
     ("entries", "batch", "kernel"),
-    [(FUSED[1], 25216, "fused_kernel"), (FUSED[1], 197, None), (FUSED[2], 1, "few_chain_kernel")],
+    [
+        (FUSED[1], 25216, "fused_kernel"),
+        (FUSED[1], 197, None),
+        (FUSED[2], 1, None),
+        (FUSED[2], 8, "few_chain_kernel"),
+    ],
     ids=str,
 )
 def test_a_frozen_layer_takes_one_launch_where_that_is_faster(entries, batch: int, kernel: str | None) -> None:

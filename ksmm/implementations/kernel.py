@@ -54,8 +54,10 @@ class Kernel(Implementation):
     ) -> torch.Tensor:
         """Two products in batch_first; in one launch, what lies between staying on the chip, where that is faster.
 
-        A kernel takes both on compute capability 9.0 in 16 bits, for an inner factor with d = 1 and b of 48, 64 or 128
-        and an outer one with a = 1 and d of 2 or 8, as Monarch matrices have (csrc/cuda/hopper/fused.cu).
+        A kernel takes both on compute capability 9.0 in 16 bits, for an inner factor with d = 1 and an outer one with
+        a = 1, as Monarch matrices have: for up to 32 rows where both c are multiples of 8
+        (csrc/cuda/hopper/few_chain.cu), for more with an inner b of 48, 64 or 128 and an outer d of 2 or 8
+        (csrc/cuda/hopper/fused.cu).
 
         Args:
             inner: packed weights of the factor that is applied first.
