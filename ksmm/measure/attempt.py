@@ -46,8 +46,8 @@ class Attempts:
             PoisonedError: a CUDA error that this process cannot recover from, and it cannot be restarted. The
                 measurement is journalled as failed.
         """
-        before = self.journal.begin(identity)
         try:
+            before = self.journal.begin(identity)  # in here: an interruption can come while it is noted
             if before >= _MOST_BEGINNINGS:
                 reason = f"it ended the process {before} times (a crash, or the system's memory killer)"
                 measurement = unmeasured("failed", reason)
