@@ -55,6 +55,20 @@ def test_what_is_over_in_time_is_not_given_up(tmp_path):
     assert Journal(tmp_path).find(IDENTITY) == made == measurement()
 
 
+def test_what_is_interrupted_while_its_beginning_is_noted_was_never_begun(tmp_path, monkeypatch):
+    journal = Journal(tmp_path)
+    begin = journal.begin
+
+    def interrupted(identity):
+        begin(identity)
+        raise SystemExit(143)
+
+    monkeypatch.setattr(journal, "begin", interrupted)
+    with pytest.raises(SystemExit):
+        Attempts(journal, 20, None).make("mine", IDENTITY, measurement, untimed)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_block_is_over_or_given_up_and_never_both():
     happened = []
     for number in range(40):
