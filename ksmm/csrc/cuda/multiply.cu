@@ -10,8 +10,7 @@
 #include "arrange.cuh"
 #include "configuration.h"
 #include "few.h"
-#include "hopper/few_chain.h"
-#include "hopper/fused.h"
+#include "hopper/chain_kernel.h"
 #include "hopper/gemm.h"
 #include "hopper/planes.h"
 #include "hopper/tf32.cuh"
@@ -175,19 +174,6 @@ int multiply_cuda(const Problem& problem, const Operands& operands, int configur
   return error == cudaSuccess ? all()[found].launch(problem, used, machine, workspace, queue) : error;
 }
 
-namespace {
-
-// A kernel that takes two factors at a time.
-struct ChainKernel {
-  double (*seconds)(const Problem& inner, const Problem& outer, const Machine& machine);
-  cudaError_t (*multiply)(const Problem& inner, const Operands& of_inner, const Problem& outer,
-                          const Operands& of_outer, const Machine& machine, cudaStream_t stream);
-};
-constexpr ChainKernel chain_kernels[] = {{hopper::fused_seconds, hopper::multiply_fused},
-                                         {hopper::few_chain_seconds, hopper::multiply_few_chain}};
-
-}  // namespace
-
 bool chain_pays(const Problem& inner, const Problem& outer) {
   constexpr size_t most_answers = 4096;
   thread_local std::unordered_map<Question, bool, Hash> answers;
@@ -198,9 +184,8 @@ bool chain_pays(const Problem& inner, const Problem& outer) {
                               static_cast<int64_t>(inner.dtype), device}};
   const auto known = answers.find(question);
   if (known != answers.end()) return known->second;
-  double one_launch = INFINITY;
-  for (const ChainKernel& kernel : chain_kernels)
-    one_launch = std::min(one_launch, kernel.seconds(inner, outer, machine));
+  const double one_launch =
+      std::min(hopper::fused.seconds(inner, outer, machine), hopper::few_chain.seconds(inner, outer, machine));
   // the second of two launches waits for the first, which the time of neither shows
   const double two_launches = least_seconds(inner, machine) + least_seconds(outer, machine) + 1e-6;
   const bool pays = std::isfinite(one_launch) && one_launch < two_launches;
@@ -214,10 +199,10 @@ bool multiply_chain_cuda(const Problem& inner, const Operands& of_inner, const P
   Machine machine;
   cudaError_t found = current_machine(&machine);
   if (found != cudaSuccess) return *error = found, true;
-  ChainKernel quickest = chain_kernels[0], other = chain_kernels[1];
+  hopper::ChainKernel quickest = hopper::fused, other = hopper::few_chain;
   if (other.seconds(inner, outer, machine) < quickest.seconds(inner, outer, machine)) std::swap(quickest, other);
   found = cudaErrorNotSupported;
-  for (const ChainKernel& kernel : {quickest, other})
+  for (const hopper::ChainKernel& kernel : {quickest, other})
     if (found == cudaErrorNotSupported)
       found = kernel.multiply(inner, of_inner, outer, of_outer, machine, static_cast<cudaStream_t>(stream));
   *error = found;

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "../arrange.cuh"
-#include "few_chain.h"
+#include "chain_kernel.h"
 
 #ifdef KSMM_SM90A
 #include "few_chain_kernel.cuh"
@@ -91,10 +91,8 @@ cudaError_t launch(const FewChainTask& task, int groups, cudaStream_t stream) {
                        : launch<T, 4>(task, stream);
 }
 
-}  // namespace
-
-cudaError_t multiply_few_chain(const Problem& inner, const Operands& of_inner, const Problem& outer,
-                               const Operands& of_outer, const Machine& machine, cudaStream_t stream) {
+cudaError_t multiply(const Problem& inner, const Operands& of_inner, const Problem& outer, const Operands& of_outer,
+                     const Machine& machine, cudaStream_t stream) {
   if (!fits(inner, outer, machine) || !reads(of_inner) || !is_arranged(inner, of_inner) ||
       !is_arranged(outer, of_outer))
     return cudaErrorNotSupported;
@@ -106,7 +104,7 @@ cudaError_t multiply_few_chain(const Problem& inner, const Operands& of_inner, c
 // Fitted to six chains on an H200, within 8 %: what a launch and the way through the cluster take, and the weights that
 // a block reads, which are in the L2 cache. Where a block reads more than it did there, nothing is known, and infinity
 // leaves the chain to two launches.
-double few_chain_seconds(const Problem& inner, const Problem& outer, const Machine& machine) {
+double predict(const Problem& inner, const Problem& outer, const Machine& machine) {
   if (!fits(inner, outer, machine)) return INFINITY;
   const FewChainTask task = divide(inner, {}, outer, {}, machine);
   const auto bytes = [](const FewChainFactor& factor) { return 2.0 * factor.tiles * few_chain_tile * factor.c; };
@@ -119,14 +117,13 @@ double few_chain_seconds(const Problem& inner, const Problem& outer, const Machi
   return launch + of_block / rate + weights / (0.91 * machine.memory_rate);
 }
 
+}  // namespace
+
+const ChainKernel few_chain = {predict, multiply};
+
 #else
 
-cudaError_t multiply_few_chain(const Problem&, const Operands&, const Problem&, const Operands&, const Machine&,
-                               cudaStream_t) {
-  return cudaErrorNotSupported;
-}
-
-double few_chain_seconds(const Problem&, const Problem&, const Machine&) { return INFINITY; }
+const ChainKernel few_chain = no_chain_kernel;
 
 #endif
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "../arrange.cuh"
-#include "fused.h"
+#include "chain_kernel.h"
 #include "tensor_map.h"
 
 #ifdef KSMM_SM90A
@@ -130,10 +130,8 @@ bool is_monarch(const Problem& inner, const Problem& outer, const Machine& machi
          inner.dtype != Dtype::float32 && inner.batch <= INT32_MAX && inner.c >= 16;
 }
 
-}  // namespace
-
-cudaError_t multiply_fused(const Problem& inner, const Operands& of_inner, const Problem& outer,
-                           const Operands& of_outer, const Machine& machine, cudaStream_t stream) {
+cudaError_t multiply(const Problem& inner, const Operands& of_inner, const Problem& outer, const Operands& of_outer,
+                     const Machine& machine, cudaStream_t stream) {
   if (!is_monarch(inner, outer, machine) || !is_arranged(inner, of_inner) || !is_arranged(outer, of_outer))
     return cudaErrorNotSupported;
   return inner.dtype == Dtype::float16
@@ -141,18 +139,17 @@ cudaError_t multiply_fused(const Problem& inner, const Operands& of_inner, const
              : Family::launch_first<bfloat16>(inner, of_inner, outer, of_outer, machine, stream);
 }
 
-double fused_seconds(const Problem& inner, const Problem& outer, const Machine& machine) {
+double predict(const Problem& inner, const Problem& outer, const Machine& machine) {
   return is_monarch(inner, outer, machine) ? Family::least_seconds(inner, outer, machine) : INFINITY;
 }
 
+}  // namespace
+
+const ChainKernel fused = {predict, multiply};
+
 #else
 
-cudaError_t multiply_fused(const Problem&, const Operands&, const Problem&, const Operands&, const Machine&,
-                           cudaStream_t) {
-  return cudaErrorNotSupported;
-}
-
-double fused_seconds(const Problem&, const Problem&, const Machine&) { return INFINITY; }
+const ChainKernel fused = no_chain_kernel;
 
 #endif
 
