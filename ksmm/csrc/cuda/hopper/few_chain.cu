@@ -101,9 +101,9 @@ cudaError_t multiply(const Problem& inner, const Operands& of_inner, const Probl
                                        : launch<bfloat16>(task, groups_of(inner), stream);
 }
 
-// Fitted to six chains on an H200, within 12 %: what a launch and the way through the cluster take, and the weights that
-// a block reads, which are in the L2 cache. Where a block reads more than it did there, nothing is known, and infinity
-// leaves the chain to two launches.
+// Fitted to six chains on an H200, within 12 %: what a launch and the way through the cluster take, and the weights
+// that a block reads, which are in the L2 cache. Where a block reads more than it did there, nothing is known, and
+// infinity leaves the chain to two launches.
 double predict(const Problem& inner, const Problem& outer, const Machine& machine) {
   if (!fits(inner, outer, machine)) return INFINITY;
   const FewChainTask task = divide(inner, {}, outer, {}, machine);
