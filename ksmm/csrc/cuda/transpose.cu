@@ -8,9 +8,11 @@
 namespace ksmm {
 namespace {
 
-constexpr int threads = 256;
-constexpr int tile_bytes = 8192;  // of a block, all of them on their way at once; twice as many take a fifth longer
-constexpr int word = 4;           // bytes of a bank of shared memory
+constexpr int word = 4;  // bytes of a bank of shared memory
+
+// What a thread moves, all of it on its way at once: twice as much takes a fifth longer in 16 bits, and less by 4 %
+// where the rows of 32-bit matrices are long.
+constexpr int bytes_of_thread(int element_bytes) { return element_bytes == 2 ? 32 : 64; }
 
 // Division of a number below 2^16 by a constant one, as a multiplication.
 struct Divisor {
@@ -20,11 +22,30 @@ struct Divisor {
   __device__ uint32_t operator()(uint32_t number) const { return value == 1 ? number : __umulhi(number, reciprocal); }
 };
 
+// Which unit of a tile a thread moves: `wide` neighbours of a line, the same of the next of `lines` lines, and then the
+// next neighbours. Few lines and few neighbours at a time are few bank conflicts in both directions.
+struct Spread {
+  Divisor wide, lines;
+  Spread(int64_t units_of_line, int64_t lines_) : wide(most_neighbours(units_of_line)), lines(lines_) {}
+  __device__ void place(uint32_t number, uint32_t* line, uint32_t* unit) const {
+    const uint32_t rest = wide(number), group = lines(rest);
+    *line = rest - group * lines.value;
+    *unit = group * wide.value + number - rest * wide.value;
+  }
+
+ private:
+  static int64_t most_neighbours(int64_t units) {
+    if (units <= 8) return units;
+    return units % 8 == 0 ? 8 : units % 4 == 0 ? 4 : units % 2 == 0 ? 2 : units;
+  }
+};
+
 // A block takes `batch` whole matrices, or a tile of one.
 struct TransposeTask {
   Transposition of;
   Divisor tile_rows, tile_columns;
   int batch, pitch, tiles_down, tiles_across;
+  Spread read, written;  // units of pairs of rows, and of single columns; for pairs alone
 };
 
 // Where a tile begins, and how much of it there is.
@@ -57,7 +78,7 @@ struct alignas(sizeof(Element) * U) Unit {
 
 // How many units of U elements a thread moves.
 template <class Element, int U>
-constexpr int units_of = tile_bytes / static_cast<int>(sizeof(Element)) / threads / U;
+constexpr int units_of = bytes_of_thread(sizeof(Element)) / static_cast<int>(sizeof(Element)) / U;
 
 // U: neighbours that are read, and written, at once. They lie in one row, but for the two 16-bit elements of a word.
 template <class Element, int U>
@@ -75,13 +96,15 @@ __device__ void read_tile(Element* shared, const TransposeTask& task, const Tile
   Unit<Element, U> read[units] = {};
 #pragma unroll
   for (int n = 0; n < units; ++n) {
-    const uint32_t element = U * (n * threads + threadIdx.x), p = task.tile_columns(element), q = element - p * width;
+    const uint32_t element = U * (n * blockDim.x + threadIdx.x), p = task.tile_columns(element),
+                   q = element - p * width;
     if (p < rows && q < tile.columns)
       read[n] = *reinterpret_cast<const Unit<Element, U>*>(source + (whole ? element : p * wide + q));
   }
 #pragma unroll
   for (int n = 0; n < units; ++n) {
-    const uint32_t element = U * (n * threads + threadIdx.x), p = task.tile_columns(element), q = element - p * width;
+    const uint32_t element = U * (n * blockDim.x + threadIdx.x), p = task.tile_columns(element),
+                   q = element - p * width;
     if (p >= rows || q >= tile.columns) continue;
     const auto place = [&](uint32_t row, uint32_t column) {
       const uint32_t m = task.batch == 1 ? 0 : task.tile_rows(row);
@@ -107,7 +130,7 @@ __device__ void write_tile(const Element* shared, const TransposeTask& task, con
   const uint32_t height = task.tile_rows.value, columns = tile.matrices * tile.columns;
 #pragma unroll
   for (int n = 0; n < units_of<Element, U>; ++n) {
-    const uint32_t element = U * (n * threads + threadIdx.x), q = task.tile_rows(element), p = element - q * height;
+    const uint32_t element = U * (n * blockDim.x + threadIdx.x), q = task.tile_rows(element), p = element - q * height;
     if (q >= columns || p >= tile.rows) continue;
     const Element* first = shared + q * task.pitch + p;
     Unit<Element, U> unit;
@@ -122,25 +145,108 @@ __device__ void write_tile(const Element* shared, const TransposeTask& task, con
   }
 }
 
+// Of 16-bit elements two rows are read at a time, so that what goes to shared memory are whole words, too, each of two
+// neighbours of the transposed tile. Element by element there would be more bank conflicts than memory gives time for.
+template <int U>
+__device__ void read_pairs(uint32_t* shared, const TransposeTask& task, const Tile& tile) {
+  constexpr int units = units_of<uint16_t, U> / 2;
+  const int64_t wide = task.of.columns;
+  const auto* source =
+      static_cast<const uint16_t*>(task.of.source) + (tile.matrix * task.of.rows + tile.p) * wide + tile.q;
+  const uint32_t width = task.tile_columns.value, half = task.tile_rows.value / 2, pitch = task.pitch / 2;
+  Unit<uint32_t, U / 2> upper[units] = {}, lower[units] = {};
+  uint32_t pair[units], first[units];
+  bool there[units];
+#pragma unroll
+  for (int n = 0; n < units; ++n) {
+    task.read.place(n * blockDim.x + threadIdx.x, &pair[n], &first[n]);
+    first[n] *= U;
+    there[n] = 2 * pair[n] < tile.matrices * tile.rows && first[n] < tile.columns;
+    if (!there[n]) continue;
+    const uint16_t* row = source + 2 * pair[n] * wide + first[n];
+    upper[n] = *reinterpret_cast<const Unit<uint32_t, U / 2>*>(row);
+    lower[n] = *reinterpret_cast<const Unit<uint32_t, U / 2>*>(row + wide);
+  }
+#pragma unroll
+  for (int n = 0; n < units; ++n) {
+    if (!there[n]) continue;
+    const uint32_t m = task.batch == 1 ? 0 : task.tile_rows(2 * pair[n]);
+    uint32_t* place = shared + (m * width + first[n]) * pitch + pair[n] - m * half;
+#pragma unroll
+    for (int e = 0; e < U; ++e)
+      place[e * pitch] = __byte_perm(upper[n].elements[e / 2], lower[n].elements[e / 2], e % 2 == 0 ? 0x5410 : 0x7632);
+  }
+}
+
+template <int U>
+__device__ void write_pairs(const uint32_t* shared, const TransposeTask& task, const Tile& tile) {
+  const int64_t high = task.of.rows;
+  auto* destination =
+      static_cast<uint16_t*>(task.of.destination) + (tile.matrix * task.of.columns + tile.q) * high + tile.p;
+#pragma unroll
+  for (int n = 0; n < units_of<uint16_t, U>; ++n) {
+    uint32_t q, p;
+    task.written.place(n * blockDim.x + threadIdx.x, &q, &p);
+    p *= U;
+    if (q >= tile.matrices * tile.columns || p >= tile.rows) continue;
+    const uint32_t* words = shared + (q * task.pitch + p) / 2;
+    Unit<uint32_t, U / 2> unit;
+#pragma unroll
+    for (int e = 0; e < U / 2; ++e) unit.elements[e] = words[e];
+    *reinterpret_cast<Unit<uint32_t, U / 2>*>(destination + q * high + p) = unit;
+  }
+}
+
+constexpr int most_threads = 384;
+
 template <class Element, int U>
-__global__ void __launch_bounds__(threads) transpose_kernel(const TransposeTask task) {
+__global__ void __launch_bounds__(most_threads) transpose_kernel(const TransposeTask task) {
   extern __shared__ __align__(16) char memory[];
   auto* const shared = reinterpret_cast<Element*>(memory);
   hopper::wait_for_kernels_before();
   const Tile tile = tile_of(task, blockIdx.x);
-  read_tile<Element, U>(shared, task, tile);
-  __syncthreads();
-  write_tile<Element, U>(shared, task, tile);
+  if constexpr (sizeof(Element) < word && U * sizeof(Element) > word) {
+    auto* const words = reinterpret_cast<uint32_t*>(memory);
+    read_pairs<U>(words, task, tile);
+    __syncthreads();
+    write_pairs<U>(words, task, tile);
+  } else {
+    read_tile<Element, U>(shared, task, tile);
+    __syncthreads();
+    write_tile<Element, U>(shared, task, tile);
+  }
 }
 
+// How a task is cut: a block of so many threads takes `batch` whole matrices, or a tile of one.
+struct Cut {
+  int64_t threads, rows, columns, batch;
+  int64_t down(const Transposition& of) const { return parts_of(of.rows, rows); }
+  int64_t across(const Transposition& of) const { return parts_of(of.columns, columns); }
+  int64_t blocks(const Transposition& of) const { return parts_of(of.matrices, batch) * down(of) * across(of); }
+};
+
 // Whole sides where they fit, so that what is read and written is contiguous; else pieces of 128 bytes or more.
-void choose_tile(const Transposition& of, int64_t* rows, int64_t* columns) {
-  const int64_t least = 128 / of.element_bytes;
-  *rows = of.rows, *columns = of.columns;
-  while (*rows * *columns * of.element_bytes > tile_bytes) {
-    int64_t& longer = *rows > *columns ? *rows : *columns;
+Cut cut_for(const Transposition& of, int64_t threads) {
+  const int64_t least = 128 / of.element_bytes, most = threads * bytes_of_thread(of.element_bytes) / of.element_bytes;
+  int64_t rows = of.rows, columns = of.columns;
+  while (rows * columns > most && std::max(rows, columns) > least) {
+    int64_t& longer = rows > columns ? rows : columns;
     longer = longer > 2 * least ? parts_of(longer / 2, least) * least : least;
   }
+  const bool whole = rows == of.rows && columns == of.columns;
+  return {threads, rows, columns, whole ? std::max<int64_t>(1, most / (rows * columns)) : 1};
+}
+
+// The one that leaves the fewest threads without work: a side of 24 or 48 fills 192 of them, of 96 384.
+Cut choose_cut(const Transposition& of) {
+  Cut best = cut_for(of, 256);
+  if (of.element_bytes == 4) return best;
+  for (const int64_t threads : {192, most_threads}) {
+    const Cut cut = cut_for(of, threads);
+    if (cut.rows * cut.columns * of.element_bytes > threads * bytes_of_thread(of.element_bytes)) continue;
+    if (cut.blocks(of) * cut.threads < best.blocks(of) * best.threads) best = cut;
+  }
+  return best;
 }
 
 int unit_of(const Transposition& of) {
@@ -155,7 +261,7 @@ int unit_of(const Transposition& of) {
 }
 
 template <class Element>
-cudaError_t launch(const TransposeTask& task, int64_t blocks, cudaStream_t stream) {
+cudaError_t launch(const TransposeTask& task, int64_t blocks, int threads, cudaStream_t stream) {
   constexpr int most = 16 / sizeof(Element);
   const int unit = unit_of(task.of);
   const auto kernel = unit == most       ? transpose_kernel<Element, most>
@@ -175,22 +281,22 @@ bool can_transpose(const Transposition& of) {
 }
 
 cudaError_t transpose(const Transposition& of, cudaStream_t stream) {
-  int64_t rows = 0, columns = 0;
-  choose_tile(of, &rows, &columns);
-  const bool whole = rows == of.rows && columns == of.columns;
-  const int64_t batch = whole ? std::max<int64_t>(1, tile_bytes / of.element_bytes / (rows * columns)) : 1;
-  const int64_t of_word = word / of.element_bytes, words = parts_of(rows, of_word);
+  const Cut cut = choose_cut(of);
+  const int64_t of_word = word / of.element_bytes, words = parts_of(cut.rows, of_word), unit = unit_of(of);
   const int64_t pitch = (words % 2 == 1 ? words : words + 1) * of_word;
-  const int64_t down = parts_of(of.rows, rows), across = parts_of(of.columns, columns);
   const TransposeTask task = {of,
-                              Divisor(rows),
-                              Divisor(columns),
-                              static_cast<int>(batch),
+                              Divisor(cut.rows),
+                              Divisor(cut.columns),
+                              static_cast<int>(cut.batch),
                               static_cast<int>(pitch),
-                              static_cast<int>(down),
-                              static_cast<int>(across)};
-  const int64_t blocks = parts_of(of.matrices, batch) * down * across;
-  return of.element_bytes == 2 ? launch<uint16_t>(task, blocks, stream) : launch<uint32_t>(task, blocks, stream);
+                              static_cast<int>(cut.down(of)),
+                              static_cast<int>(cut.across(of)),
+                              Spread(parts_of(cut.columns, unit), std::max<int64_t>(1, cut.batch * cut.rows / 2)),
+                              Spread(parts_of(cut.rows, unit), cut.batch * cut.columns)};
+  const int64_t blocks = cut.blocks(of);
+  const auto threads = static_cast<int>(cut.threads);
+  return of.element_bytes == 2 ? launch<uint16_t>(task, blocks, threads, stream)
+                               : launch<uint32_t>(task, blocks, threads, stream);
 }
 
 bool transpose_cuda(int element_bytes, const void* source, void* destination, int64_t matrices, int64_t rows,
