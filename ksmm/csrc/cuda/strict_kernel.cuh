@@ -62,24 +62,17 @@ struct StrictSteps {
                              int thread) {
     const Strides &xs = task.x_strides, &ws = task.weight_strides;
     float* weight = stage + Tile::x_floats;
-    // each by itself: b that is no multiple of the tile must not slow X down
-    if (columns >= Tile::k && cursors.x.whole) {
+    if (columns >= Tile::k && cursors.x.whole && cursors.weight.whole) {
       CopyX::copy_whole(x_along == Along::rows, stage, cursors.x, xs, thread);
-    } else {
-      const Origin origin = tile_origin(task, tile, Tile::n, Tile::r, Tile::j);
-      CopyX::copy_part(
-          x_along, stage, cursors.x, xs,
-          {left(task.batch, origin.n, Tile::n), left(columns, 0, Tile::k), left(task.d, origin.j, Tile::j)},
-          task.x_vectors, task.x, thread);
-    }
-    if (columns >= Tile::k && cursors.weight.whole) {
       CopyWeight::copy_whole(ws.row == 1, weight, cursors.weight, ws, thread);
     } else {
       const Origin origin = tile_origin(task, tile, Tile::n, Tile::r, Tile::j);
-      CopyWeight::copy_part(
-          weight_along(task), weight, cursors.weight, ws,
-          {left(task.b, origin.r, Tile::r), left(columns, 0, Tile::k), left(task.d, origin.j, Tile::j)},
-          task.weight_vectors, task.weight, thread);
+      const int left_k = left(columns, 0, Tile::k), left_j = left(task.d, origin.j, Tile::j);
+      CopyX::copy_part(x_along, stage, cursors.x, xs, {left(task.batch, origin.n, Tile::n), left_k, left_j},
+                       task.x_vectors, task.x, thread);
+      CopyWeight::copy_part(weight_along(task), weight, cursors.weight, ws,
+                            {left(task.b, origin.r, Tile::r), left_k, left_j}, task.weight_vectors, task.weight,
+                            thread);
     }
     cursors.x.source += Tile::k * xs.column;
     cursors.weight.source += Tile::k * ws.column;
