@@ -38,7 +38,7 @@ double idle(const Problem& problem, const Machine& machine) {
 // tenths are within a tenth in batch_last, eight in batch_first.
 double over_roofline(const Problem& problem) {
   const double c = static_cast<double>(problem.c), least = static_cast<double>(std::min(problem.b, problem.c));
-  if (problem.layout == Layout::batch_last) return 1.06 + 28 / c;
+  if (problem.layout == Layout::batch_last) return problem.b % 128 == 0 ? 1.06 + 28 / c : 1.18 + 20 / c;
   if (problem.d > 4) return 1.35 + 30 / least + 1200 / (least * least);
   return (problem.d > 2 ? 1.32 : 1.18) + 30 / least;
 }

@@ -71,7 +71,7 @@ double planes_seconds(const Problem& problem, const Machine& machine) {
   const double fetched = tiles * (columns * 2.0 * Tile::j * (Tile::n + Tile::r) + y_bytes);
   // measured on an H200: boxes of neighbouring blocks come at twice the rate; of rows that are far apart, some of them
   // at half of that
-  const double row_bytes = 2.0 * problem.a * problem.d * std::max(problem.b, problem.c);
+  const double row_bytes = 1.0 * problem.a * problem.d * (problem.b + problem.c);  // of X and Y, on average
   const double far = Tile::wide ? 1 + std::max(0.0, (row_bytes - 24e3) / 110e3) : 1;
   const double cache = fetched / ((Tile::wide ? 1.15 : 1.9) * machine.cache_rate);
   const double rows = Tile::n * columns * 2.0 * Tile::j / Tile::row_bytes +
