@@ -12,20 +12,14 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <random>
 #include <vector>
 
 #include "../ksmm/csrc/cuda/hopper/copy.cuh"
 #include "../ksmm/csrc/cuda/hopper/tensor_map.cu"
+#include "hopper_limits.h"
 
 using namespace ksmm::hopper;
-
-void check(cudaError_t error) {
-  if (error == cudaSuccess) return;
-  std::fprintf(stderr, "CUDA: %s\n", cudaGetErrorString(error));
-  std::exit(1);
-}
 
 __device__ float rounded(float value) { return __uint_as_float((__float_as_uint(value) + 0x1000) & 0xffffe000); }
 
@@ -131,20 +125,9 @@ void measure_boxes() {
     check(describe_tensor(&map, x, ksmm::Dtype::float16, tensor, 0));
     const int bytes = planes * columns * rows * 2 * stages;
     check(cudaFuncSetAttribute(read_boxes, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-    cudaEvent_t begin, end;
-    check(cudaEventCreate(&begin));
-    check(cudaEventCreate(&end));
-    float least = 1e9;
-    for (int repetition = 0; repetition < 5; ++repetition) {
-      check(cudaEventRecord(begin));
-      read_boxes<<<132, 1, bytes>>>(map, planes, rows, d / planes, c / columns,
-                                    static_cast<int>(batch / rows * (d / planes) * (c / columns)));
-      check(cudaEventRecord(end));
-      check(cudaDeviceSynchronize());
-      float milliseconds = 0;
-      check(cudaEventElapsedTime(&milliseconds, begin, end));
-      least = std::min(least, milliseconds);
-    }
+    const auto boxes = static_cast<int>(batch / rows * (d / planes) * (c / columns));
+    const float least =
+        least_milliseconds([&] { read_boxes<<<132, 1, bytes>>>(map, planes, rows, d / planes, c / columns, boxes); });
     std::printf("rows of %3d bytes: %.2f TB/s\n", planes * 2, d * c * batch * 2 / least / 1e9);
   }
   cudaFree(x);
