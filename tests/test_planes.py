@@ -12,7 +12,12 @@ pytestmark = pytest.mark.usefixtures("kernel_library")
 
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize(
-    "shape", [(5, 1, 3, 1), (7, 2, 40, 3), (64, 1, 192, 2), (33, 3, 9, 16), (1, 1, 1, 8), (0, 2, 4, 4)]
+    "shape",
+    [
+        *[(5, 1, 3, 1), (7, 2, 40, 3), (64, 1, 192, 2), (33, 3, 9, 16), (1, 1, 1, 8), (0, 2, 4, 4)],
+        # those that fill blocks of 192, 256 and 384 threads, whole or in tiles, in units of 8, 4 and 2
+        *[(3, 1, 256, 24), (2, 2, 48, 192), (2, 1, 96, 384), (3, 1, 1000, 8), (5, 3, 20, 12), (7, 1, 98, 62)],
+    ],
 )
 def test_against_a_permutation(shape: tuple[int, int, int, int], dtype: torch.dtype, device: str) -> None:
     batch, a, b, d = shape

@@ -50,7 +50,8 @@ def by_matrix_units(operator, x: torch.Tensor, weight: torch.Tensor, layout: str
     """The product in every configuration but the strict ones, by name; skips where there is no other."""
     packed = stored_as(weight, "packed")
     entries = [entry.split(" ", 1) for entry in torch.ops.ksmm.configurations(x, packed, layout)]
-    found = {name: operator(x, packed, layout, None, "default", int(n)) for n, name in entries if not name.endswith("strict")}
+    others = [(int(n), name) for n, name in entries if not name.endswith("strict")]
+    found = {name: operator(x, packed, layout, None, "default", n) for n, name in others}
     if not found:
         pytest.skip("this device has no configuration for float32 but the strict one")
     return found
