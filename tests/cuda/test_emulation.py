@@ -10,15 +10,12 @@ import pytest
 
 from tests.cuda.nvcc import ROOT, known_architectures, nvcc_or_skip
 
-CASES = 40  # of each dtype
 
-
-@pytest.fixture(scope="module")
-def emulator(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """emulate.cu, compiled; with AddressSanitizer where the host compiler has it."""
+def compiled(name: str, folder: Path) -> Path:
+    """The program of that name; with AddressSanitizer where the host compiler has it."""
     nvcc = nvcc_or_skip()
-    program = tmp_path_factory.mktemp("emulation") / "emulate"
-    source = ROOT / "tests" / "cuda" / "emulate.cu"
+    program = folder / name
+    source = ROOT / "tests" / "cuda" / f"{name}.cu"
     architecture = min(number for number in known_architectures(nvcc) if number >= 80)
     flags = ["-std=c++17", "-O1", f"-arch=sm_{architecture}", str(source), "-o", str(program)]
     sanitized = subprocess.run(
@@ -30,8 +27,11 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program
 
 
-def test_emulated_kernels_match_a_plain_sum(emulator: Path) -> None:
+@pytest.mark.parametrize(("name", "cases", "kinds"), [("emulate", 40, 3), ("emulate_transposition", 300, 2)])
+def test_emulated_kernels_do_what_a_plain_loop_does(name: str, cases: int, kinds: int, tmp_path: Path) -> None:
+    """In so many random cases of each kind: three dtypes, or two sizes of elements."""
     seed = random.randrange(2**31)
-    result = subprocess.run([str(emulator), str(CASES), str(seed)], capture_output=True, text=True, check=False)
+    command = [str(compiled(name, tmp_path)), str(cases), str(seed)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, f"seed {seed}\n{result.stdout}{result.stderr}"
-    assert result.stdout.count(f"0 of {CASES} wrong") == 3
+    assert result.stdout.count(f"0 of {cases} wrong") == kinds

@@ -1,5 +1,6 @@
 // Transposes many small matrices of 16-bit or 32-bit elements: how they are cut into blocks, and the launch.
 #include <algorithm>
+#include <type_traits>
 
 #include "configuration.h"
 #include "transpose_kernel.cuh"
@@ -52,15 +53,36 @@ int unit_of(const Transposition& of) {
   return fits(most) ? most : fits(most / 2) ? most / 2 : most / 4;
 }
 
-template <class Element>
-cudaError_t launch(const TransposeTask& task, int64_t blocks, int threads, cudaStream_t stream) {
+TransposeTask describe(const Transposition& of, const Cut& cut) {
+  const int64_t of_word = word / of.element_bytes, words = parts_of(cut.rows, of_word), unit = unit_of(of);
+  const int64_t pitch = (words % 2 == 1 ? words : words + 1) * of_word;
+  return {of,
+          Divisor(cut.rows),
+          Divisor(cut.columns),
+          static_cast<int>(cut.batch),
+          static_cast<int>(pitch),
+          static_cast<int>(cut.down(of)),
+          static_cast<int>(cut.across(of)),
+          Spread(parts_of(cut.columns, unit), std::max<int64_t>(1, cut.batch * cut.rows / 2)),
+          Spread(parts_of(cut.rows, unit), cut.batch * cut.columns)};
+}
+
+int64_t shared_bytes(const TransposeTask& task) {
+  return static_cast<int64_t>(task.batch) * task.tile_columns.value * task.pitch * task.of.element_bytes;
+}
+
+// Calls run(Element(), U) with the number of elements that are read and written at once.
+template <class Element, class Run>
+auto with_unit_of(const Transposition& of, Run run) {
   constexpr int most = 16 / sizeof(Element);
-  const int unit = unit_of(task.of);
-  const auto kernel = unit == most       ? transpose_kernel<Element, most>
-                      : unit == most / 2 ? transpose_kernel<Element, most / 2>
-                                         : transpose_kernel<Element, most / 4>;
-  const int64_t elements = static_cast<int64_t>(task.batch) * task.tile_columns.value * task.pitch;
-  return hopper::launch_overlapping(kernel, blocks, threads, elements * sizeof(Element), 1, stream, task);
+  const int unit = unit_of(of);
+  if (unit == most) return run(Element(), std::integral_constant<int, most>());
+  if (unit == most / 2) return run(Element(), std::integral_constant<int, most / 2>());
+  return run(Element(), std::integral_constant<int, most / 4>());
+}
+template <class Run>
+auto with_unit(const Transposition& of, Run run) {
+  return of.element_bytes == 2 ? with_unit_of<uint16_t>(of, run) : with_unit_of<uint32_t>(of, run);
 }
 
 }  // namespace
@@ -74,21 +96,11 @@ bool can_transpose(const Transposition& of) {
 
 cudaError_t transpose(const Transposition& of, cudaStream_t stream) {
   const Cut cut = choose_cut(of);
-  const int64_t of_word = word / of.element_bytes, words = parts_of(cut.rows, of_word), unit = unit_of(of);
-  const int64_t pitch = (words % 2 == 1 ? words : words + 1) * of_word;
-  const TransposeTask task = {of,
-                              Divisor(cut.rows),
-                              Divisor(cut.columns),
-                              static_cast<int>(cut.batch),
-                              static_cast<int>(pitch),
-                              static_cast<int>(cut.down(of)),
-                              static_cast<int>(cut.across(of)),
-                              Spread(parts_of(cut.columns, unit), std::max<int64_t>(1, cut.batch * cut.rows / 2)),
-                              Spread(parts_of(cut.rows, unit), cut.batch * cut.columns)};
-  const int64_t blocks = cut.blocks(of);
-  const auto threads = static_cast<int>(cut.threads);
-  return of.element_bytes == 2 ? launch<uint16_t>(task, blocks, threads, stream)
-                               : launch<uint32_t>(task, blocks, threads, stream);
+  const TransposeTask task = describe(of, cut);
+  return with_unit(of, [&](auto element, auto unit) {
+    return hopper::launch_overlapping(transpose_kernel<decltype(element), unit>, cut.blocks(of),
+                                      static_cast<int>(cut.threads), shared_bytes(task), 1, stream, task);
+  });
 }
 
 bool transpose_cuda(int element_bytes, const void* source, void* destination, int64_t matrices, int64_t rows,

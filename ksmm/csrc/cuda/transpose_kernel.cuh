@@ -1,7 +1,11 @@
 // What a block does to transpose many small matrices, or a tile of one, through shared memory.
+//
+// Both steps are functions of the thread's index that run on the host too, where tests/cuda/emulate_transposition.cu
+// executes them in turn.
 #pragma once
 
 #include "hopper/overlap.cuh"
+#include "task.cuh"
 #include "transpose.cuh"
 
 namespace ksmm::transposition {
@@ -17,7 +21,9 @@ struct Divisor {
   uint32_t value, reciprocal;
   explicit Divisor(int64_t divisor)
       : value(static_cast<uint32_t>(divisor)), reciprocal(static_cast<uint32_t>((int64_t{1} << 32) / divisor + 1)) {}
-  __device__ uint32_t operator()(uint32_t number) const { return value == 1 ? number : __umulhi(number, reciprocal); }
+  KSMM_BOTH uint32_t operator()(uint32_t number) const {
+    return value == 1 ? number : static_cast<uint32_t>(static_cast<uint64_t>(number) * reciprocal >> 32);
+  }
 };
 
 // Which unit of a tile a thread moves: `wide` neighbours of a line, the same of the next of `lines` lines, and then the
@@ -25,7 +31,7 @@ struct Divisor {
 struct Spread {
   Divisor wide, lines;
   Spread(int64_t units_of_line, int64_t lines_) : wide(most_neighbours(units_of_line)), lines(lines_) {}
-  __device__ void place(uint32_t number, uint32_t* line, uint32_t* unit) const {
+  KSMM_BOTH void place(uint32_t number, uint32_t* line, uint32_t* unit) const {
     const uint32_t rest = wide(number), group = lines(rest);
     *line = rest - group * lines.value;
     *unit = group * wide.value + number - rest * wide.value;
@@ -52,7 +58,7 @@ struct Tile {
   uint32_t matrices, rows, columns;
 };
 
-__device__ inline Tile tile_of(const TransposeTask& task, int64_t block) {
+KSMM_BOTH Tile tile_of(const TransposeTask& task, int64_t block) {
   const int64_t tiles = static_cast<int64_t>(task.tiles_down) * task.tiles_across;
   const int64_t group = block / tiles;
   const int tile = static_cast<int>(block - group * tiles), down = tile / task.tiles_across;
@@ -61,7 +67,7 @@ __device__ inline Tile tile_of(const TransposeTask& task, int64_t block) {
   result.p = static_cast<int64_t>(down) * task.tile_rows.value;
   result.q = static_cast<int64_t>(tile - down * task.tiles_across) * task.tile_columns.value;
   const auto rest = [](int64_t size, int64_t begin, int64_t most) {
-    return static_cast<uint32_t>(min(size - begin, most));
+    return static_cast<uint32_t>(size - begin < most ? size - begin : most);
   };
   result.matrices = rest(task.of.matrices, result.matrix, task.batch);
   result.rows = rest(task.of.rows, result.p, task.tile_rows.value);
@@ -84,7 +90,7 @@ constexpr bool may_straddle = sizeof(Element) < word && U * sizeof(Element) == w
 
 // Shared memory holds each tile transposed, its rows padded to an odd number of words, which keeps bank conflicts few.
 template <class Element, int U>
-__device__ void read_tile(Element* shared, const TransposeTask& task, const Tile& tile) {
+KSMM_BOTH void read_tile(Element* shared, const TransposeTask& task, const Tile& tile, int thread, int threads) {
   constexpr int units = units_of<Element, U>;
   const int64_t wide = task.of.columns;
   const bool whole = task.tiles_across == 1;  // rows follow each other without a gap
@@ -94,15 +100,13 @@ __device__ void read_tile(Element* shared, const TransposeTask& task, const Tile
   Unit<Element, U> read[units] = {};
 #pragma unroll
   for (int n = 0; n < units; ++n) {
-    const uint32_t element = U * (n * blockDim.x + threadIdx.x), p = task.tile_columns(element),
-                   q = element - p * width;
+    const uint32_t element = U * (n * threads + thread), p = task.tile_columns(element), q = element - p * width;
     if (p < rows && q < tile.columns)
       read[n] = *reinterpret_cast<const Unit<Element, U>*>(source + (whole ? element : p * wide + q));
   }
 #pragma unroll
   for (int n = 0; n < units; ++n) {
-    const uint32_t element = U * (n * blockDim.x + threadIdx.x), p = task.tile_columns(element),
-                   q = element - p * width;
+    const uint32_t element = U * (n * threads + thread), p = task.tile_columns(element), q = element - p * width;
     if (p >= rows || q >= tile.columns) continue;
     const auto place = [&](uint32_t row, uint32_t column) {
       const uint32_t m = task.batch == 1 ? 0 : task.tile_rows(row);
@@ -120,7 +124,7 @@ __device__ void read_tile(Element* shared, const TransposeTask& task, const Tile
 }
 
 template <class Element, int U>
-__device__ void write_tile(const Element* shared, const TransposeTask& task, const Tile& tile) {
+KSMM_BOTH void write_tile(const Element* shared, const TransposeTask& task, const Tile& tile, int thread, int threads) {
   const int64_t high = task.of.rows;
   const bool whole = task.tiles_down == 1;
   auto* destination =
@@ -128,7 +132,7 @@ __device__ void write_tile(const Element* shared, const TransposeTask& task, con
   const uint32_t height = task.tile_rows.value, columns = tile.matrices * tile.columns;
 #pragma unroll
   for (int n = 0; n < units_of<Element, U>; ++n) {
-    const uint32_t element = U * (n * blockDim.x + threadIdx.x), q = task.tile_rows(element), p = element - q * height;
+    const uint32_t element = U * (n * threads + thread), q = task.tile_rows(element), p = element - q * height;
     if (q >= columns || p >= tile.rows) continue;
     const Element* first = shared + q * task.pitch + p;
     Unit<Element, U> unit;
@@ -143,10 +147,19 @@ __device__ void write_tile(const Element* shared, const TransposeTask& task, con
   }
 }
 
+// The lower halves of two words, or their upper ones.
+KSMM_BOTH uint32_t pair_of(uint32_t first, uint32_t second, int half) {
+#ifdef __CUDA_ARCH__
+  return __byte_perm(first, second, half == 0 ? 0x5410 : 0x7632);
+#else
+  return first >> 16 * half & 0xffff | (second >> 16 * half & 0xffff) << 16;
+#endif
+}
+
 // Of 16-bit elements two rows are read at a time, so that what goes to shared memory are whole words, too, each of two
 // neighbours of the transposed tile. Element by element there would be more bank conflicts than memory gives time for.
 template <int U>
-__device__ void read_pairs(uint32_t* shared, const TransposeTask& task, const Tile& tile) {
+KSMM_BOTH void read_pairs(uint32_t* shared, const TransposeTask& task, const Tile& tile, int thread, int threads) {
   constexpr int units = units_of<uint16_t, U> / 2;
   const int64_t wide = task.of.columns;
   const auto* source =
@@ -157,7 +170,7 @@ __device__ void read_pairs(uint32_t* shared, const TransposeTask& task, const Ti
   bool there[units];
 #pragma unroll
   for (int n = 0; n < units; ++n) {
-    task.read.place(n * blockDim.x + threadIdx.x, &pair[n], &first[n]);
+    task.read.place(n * threads + thread, &pair[n], &first[n]);
     first[n] *= U;
     there[n] = 2 * pair[n] < tile.matrices * tile.rows && first[n] < tile.columns;
     if (!there[n]) continue;
@@ -171,20 +184,20 @@ __device__ void read_pairs(uint32_t* shared, const TransposeTask& task, const Ti
     const uint32_t m = task.batch == 1 ? 0 : task.tile_rows(2 * pair[n]);
     uint32_t* place = shared + (m * width + first[n]) * pitch + pair[n] - m * half;
 #pragma unroll
-    for (int e = 0; e < U; ++e)
-      place[e * pitch] = __byte_perm(upper[n].elements[e / 2], lower[n].elements[e / 2], e % 2 == 0 ? 0x5410 : 0x7632);
+    for (int e = 0; e < U; ++e) place[e * pitch] = pair_of(upper[n].elements[e / 2], lower[n].elements[e / 2], e % 2);
   }
 }
 
 template <int U>
-__device__ void write_pairs(const uint32_t* shared, const TransposeTask& task, const Tile& tile) {
+KSMM_BOTH void write_pairs(const uint32_t* shared, const TransposeTask& task, const Tile& tile, int thread,
+                           int threads) {
   const int64_t high = task.of.rows;
   auto* destination =
       static_cast<uint16_t*>(task.of.destination) + (tile.matrix * task.of.columns + tile.q) * high + tile.p;
 #pragma unroll
   for (int n = 0; n < units_of<uint16_t, U>; ++n) {
     uint32_t q, p;
-    task.written.place(n * blockDim.x + threadIdx.x, &q, &p);
+    task.written.place(n * threads + thread, &q, &p);
     p *= U;
     if (q >= tile.matrices * tile.columns || p >= tile.rows) continue;
     const uint32_t* words = shared + (q * task.pitch + p) / 2;
@@ -195,24 +208,36 @@ __device__ void write_pairs(const uint32_t* shared, const TransposeTask& task, c
   }
 }
 
+template <class Element, int U>
+constexpr bool by_pairs = sizeof(Element)<word && U * sizeof(Element)> word;
+
+// Step 1: a tile to shared memory, transposed; step 2, after a barrier: to device memory.
+template <class Element, int U>
+KSMM_BOTH void read(char* memory, const TransposeTask& task, const Tile& tile, int thread, int threads) {
+  if constexpr (by_pairs<Element, U>)
+    read_pairs<U>(reinterpret_cast<uint32_t*>(memory), task, tile, thread, threads);
+  else
+    read_tile<Element, U>(reinterpret_cast<Element*>(memory), task, tile, thread, threads);
+}
+template <class Element, int U>
+KSMM_BOTH void write(const char* memory, const TransposeTask& task, const Tile& tile, int thread, int threads) {
+  if constexpr (by_pairs<Element, U>)
+    write_pairs<U>(reinterpret_cast<const uint32_t*>(memory), task, tile, thread, threads);
+  else
+    write_tile<Element, U>(reinterpret_cast<const Element*>(memory), task, tile, thread, threads);
+}
+
 constexpr int most_threads = 384;
 
 template <class Element, int U>
 __global__ void __launch_bounds__(most_threads) transpose_kernel(const TransposeTask task) {
   extern __shared__ __align__(16) char memory[];
-  auto* const shared = reinterpret_cast<Element*>(memory);
+  const auto thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
   hopper::wait_for_kernels_before();
   const Tile tile = tile_of(task, blockIdx.x);
-  if constexpr (sizeof(Element) < word && U * sizeof(Element) > word) {
-    auto* const words = reinterpret_cast<uint32_t*>(memory);
-    read_pairs<U>(words, task, tile);
-    __syncthreads();
-    write_pairs<U>(words, task, tile);
-  } else {
-    read_tile<Element, U>(shared, task, tile);
-    __syncthreads();
-    write_tile<Element, U>(shared, task, tile);
-  }
+  read<Element, U>(memory, task, tile, thread, threads);
+  __syncthreads();
+  write<Element, U>(memory, task, tile, thread, threads);
 }
 
 }  // namespace ksmm::transposition
