@@ -181,7 +181,7 @@ def _multiply(
     name: str, x: torch.Tensor, weight: torch.Tensor, layout: str, bias: torch.Tensor | None = None
 ) -> torch.Tensor:
     implementation = get_implementation(name)
-    return multiply_packed(name, implementation.pack(weight, layout), x, bias)
+    return multiply_packed(name, implementation.pack_once(weight, layout), x, bias)
 
 
 def multiply_packed(name: str, packed: Packed, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:

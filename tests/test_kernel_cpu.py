@@ -170,6 +170,15 @@ def test_weight_of_any_strides(layout, dtype):
         check(kernel(x, same, layout), x, same, layout, "expanded")
 
 
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES.keys())
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_weights_that_are_used_once_are_not_copied(layout, dtype):
+    x, weight = operands((2, 17, 9, 3), 7, layout, dtype)
+    once = KERNEL.pack_once(weight, layout)
+    assert once.data.data_ptr() == weight.data_ptr()
+    assert torch.equal(KERNEL.matmul(once, x), KERNEL.matmul(KERNEL.pack(weight, layout), x))
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_transposed_factor_needs_no_copy(layout):
     pattern = (3, 17, 40, 5)

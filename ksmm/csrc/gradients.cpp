@@ -52,6 +52,11 @@ at::Tensor pack(const at::Tensor& weight, std::string_view layout, std::string_v
   return at::constant_pad_nd_symint(rows, {0, padding}).contiguous().narrow_symint(3, 0, c).permute({0, 2, 3, 1});
 }
 
+// For one product. The CPU's kernel packs what it reads in any case, and from any order for less than a copy takes.
+at::Tensor pack_once(const at::Tensor& weight, std::string_view layout, std::string_view precision) {
+  return weight.device().is_cpu() ? weight : pack(weight, layout, precision);
+}
+
 // The gradient of the weight by the kernels of the device, which have no gradient of their own: for what is not
 // differentiated again. They take batch_last, and rows become columns at the speed of a copy.
 at::Tensor weight_gradient_by_kernel(const at::Tensor& x, const at::Tensor& y_gradient, std::string_view layout,
@@ -137,7 +142,8 @@ struct Product : torch::autograd::Function<Product> {
     if (!y_gradient.defined()) return {of_x, of_weight, {}, of_bias, {}, {}};
     // the factor with b and c exchanged is the transposed matrix
     if (context->needs_input_grad(0))
-      of_x = product(y_gradient, pack(weight.transpose(1, 2), layout, precision), layout, std::nullopt, precision, -1);
+      of_x = product(y_gradient, pack_once(weight.transpose(1, 2), layout, precision), layout, std::nullopt, precision,
+                     -1);
     if (context->needs_input_grad(1)) of_weight = weight_gradient(x, y_gradient, layout, weight.sym_sizes());
     const bool biased = context->saved_data["biased"].toBool();  // only tensors that are there count as inputs
     if (biased && context->needs_input_grad(2)) of_bias = y_gradient.sum(first(layout) ? 0 : 1);

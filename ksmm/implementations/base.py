@@ -50,6 +50,10 @@ class Implementation(ABC):
     def pack(self, weight: torch.Tensor, layout: str) -> Packed:
         """Converts the canonical weight, of shape (a, b, c, d); done once for many products."""
 
+    def pack_once(self, weight: torch.Tensor, layout: str) -> Packed:
+        """As `pack`, for weights that are used once; what it returns may share their memory."""
+        return self.pack(weight, layout)
+
     @abstractmethod
     def matmul(self, packed: Packed, x: torch.Tensor) -> torch.Tensor:
         """Y = X Kᵀ.

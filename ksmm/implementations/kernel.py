@@ -43,6 +43,10 @@ class Kernel(Implementation):
         # The operator takes any strides; the stored order is the one in which the kernel reads (csrc/gradients.cpp).
         return Packed(pattern_of(weight), layout, torch.ops.ksmm.pack.default(weight, layout, self.precision))
 
+    def pack_once(self, weight: torch.Tensor, layout: str) -> Packed:
+        # The CPU's kernel packs what it reads in any case, and from any order for less than a copy takes.
+        return Packed(pattern_of(weight), layout, weight) if weight.is_cpu else self.pack(weight, layout)
+
     def matmul(self, packed: Packed, x: torch.Tensor) -> torch.Tensor:
         return self._multiply(packed, x, None)
 

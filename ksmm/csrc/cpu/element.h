@@ -138,6 +138,12 @@ template <>
 KSMM_INLINE float read<Float32>(const float* address) {
   return *address;
 }
+#if defined(__F16C__)
+template <>
+KSMM_INLINE float read<Float16>(const uint16_t* address) {
+  return _mm_cvtph_ps(_mm_cvtsi32_si128(*address))[0];
+}
+#endif
 template <>
 KSMM_INLINE float read<BFloat16>(const uint16_t* address) {
   const uint32_t bits = uint32_t(*address) << 16;
