@@ -8,6 +8,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "../ksmm/csrc/cuda/transpose.cuh"
 #include "hopper_limits.h"

@@ -152,7 +152,7 @@ KSMM_BOTH uint32_t pair_of(uint32_t first, uint32_t second, int half) {
 #ifdef __CUDA_ARCH__
   return __byte_perm(first, second, half == 0 ? 0x5410 : 0x7632);
 #else
-  return first >> 16 * half & 0xffff | (second >> 16 * half & 0xffff) << 16;
+  return (first >> 16 * half & 0xffff) | (second >> 16 * half & 0xffff) << 16;
 #endif
 }
 
@@ -209,7 +209,7 @@ KSMM_BOTH void write_pairs(const uint32_t* shared, const TransposeTask& task, co
 }
 
 template <class Element, int U>
-constexpr bool by_pairs = sizeof(Element)<word && U * sizeof(Element)> word;
+constexpr bool by_pairs = (sizeof(Element) < word) && (U * sizeof(Element) > word);
 
 // Step 1: a tile to shared memory, transposed; step 2, after a barrier: to device memory.
 template <class Element, int U>
