@@ -37,20 +37,27 @@ def test_any_shape(operator, order: str, problem: Problem, with_bias: bool) -> N
 
 
 @pytest.mark.parametrize(
-    ("dtype", "batch"), [(torch.float32, 70_001), (torch.float32, 70_004), (torch.float16, 140_001)], ids=str
+    ("name", "dtype", "batch"),
+    [
+        ("three passes", torch.float32, 70_001),
+        ("three passes", torch.float32, 70_004),
+        ("three passes", torch.float16, 140_001),
+        ("two passes j16 r64", torch.float16, 140_001),
+    ],
+    ids=str,
 )
-def test_three_passes_take_a_long_batch_in_parts(operator, dtype: torch.dtype, batch: int) -> None:
+def test_several_passes_take_a_long_batch_in_parts(operator, name: str, dtype: torch.dtype, batch: int) -> None:
     problem = Problem(Pattern(1, 64, 64, 64), batch, dtype, "batch_first", "cuda")
     x, weight = inputs(problem)
     bias = bias_of(problem, True)
     stored = stored_as(weight, "packed")
     listed = [entry.split(" ", 1) for entry in torch.ops.ksmm.configurations(x, stored, "batch_first")]
     numbers = {name: int(number) for number, name in listed}
-    if "three passes" not in numbers:
-        pytest.skip("no configuration in three passes for this device")
+    if name not in numbers:
+        pytest.skip("no configuration in several passes for this device")
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
-    y = operator(x, stored, "batch_first", bias, "default", numbers["three passes"])
+    y = operator(x, stored, "batch_first", bias, "default", numbers[name])
     assert torch.cuda.max_memory_allocated() - before < y.nbytes + 1.1 * 2**30  # what goes from pass to pass
     rows = torch.arange(0, batch, 97, device="cuda")
     assert_close(y[rows], expected(x[rows], weight, "batch_first", bias), tolerance(dtype, problem.pattern))
@@ -62,6 +69,9 @@ def test_three_passes_take_a_long_batch_in_parts(operator, dtype: torch.dtype, b
     [
         ((1, 512, 512, 24), 4096, torch.float16, "three passes"),
         ((1, 768, 768, 24), 4096, torch.float16, "three passes"),
+        ((1, 192, 192, 96), 25088, torch.float16, "two passes j16 r96"),
+        ((2, 128, 128, 64), 25088, torch.float16, "one pass j16 r128"),
+        ((1, 64, 256, 96), 25088, torch.float16, "one pass j16 r64"),
         ((1, 512, 512, 24), 25088, torch.float32, "three passes"),
         ((1, 768, 768, 8), 25088, torch.float32, "three passes"),
         ((4, 384, 384, 4), 25088, torch.float32, "tf32 first 4"),

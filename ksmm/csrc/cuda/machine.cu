@@ -10,17 +10,17 @@ namespace {
 __global__ void block_of_cluster() {}
 
 // Multiprocessors lie in groups of up to 18, whose clusters may leave some of them over.
-cudaError_t count_pairs(Machine* machine) {
+cudaError_t count_clusters(int blocks, const Machine& machine, int* count) {
   cudaLaunchAttribute attribute;
   attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim = {2, 1, 1};
+  attribute.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
   cudaLaunchConfig_t launch = {};
-  launch.gridDim = dim3(2), launch.blockDim = dim3(32);
-  launch.dynamicSmemBytes = static_cast<size_t>(machine->shared_limit);
+  launch.gridDim = dim3(static_cast<unsigned>(blocks)), launch.blockDim = dim3(32);
+  launch.dynamicSmemBytes = static_cast<size_t>(machine.shared_limit);
   launch.attrs = &attribute, launch.numAttrs = 1;
   const cudaError_t error =
-      cudaFuncSetAttribute(block_of_cluster, cudaFuncAttributeMaxDynamicSharedMemorySize, machine->shared_limit);
-  return error == cudaSuccess ? cudaOccupancyMaxActiveClusters(&machine->pairs, block_of_cluster, &launch) : error;
+      cudaFuncSetAttribute(block_of_cluster, cudaFuncAttributeMaxDynamicSharedMemorySize, machine.shared_limit);
+  return error == cudaSuccess ? cudaOccupancyMaxActiveClusters(count, block_of_cluster, &launch) : error;
 }
 
 // Rates of one multiprocessor at 1 Hz, and of the memory's pins, that products reach in practice. For compute
@@ -35,7 +35,8 @@ cudaError_t ask(int device, Machine* machine) {
   machine->capability = properties.major * 10 + properties.minor;
   machine->multiprocessors = properties.multiProcessorCount;
   machine->shared_limit = static_cast<int>(properties.sharedMemPerBlockOptin);
-  if (machine->capability == 90) error = count_pairs(machine);
+  if (machine->capability == 90) error = count_clusters(2, *machine, &machine->pairs);
+  if (machine->capability == 90 && error == cudaSuccess) error = count_clusters(8, *machine, &machine->octets);
   const double cycles = 1e3 * clock_in_khz * properties.multiProcessorCount;
   const double pins = 2e3 * memory_in_khz * properties.memoryBusWidth / 8;
   const bool wide = machine->capability == 90 || machine->capability / 10 == 10;

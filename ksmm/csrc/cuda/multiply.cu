@@ -11,6 +11,7 @@
 #include "configuration.h"
 #include "few.h"
 #include "hopper/chain_kernel.h"
+#include "hopper/exchange_family.h"
 #include "hopper/gemm.h"
 #include "hopper/planes.h"
 #include "hopper/tf32.cuh"
@@ -26,7 +27,8 @@ const std::vector<Configuration>& all() {
     std::vector<Configuration> list;
     for (const Configurations family :
          {portable_configurations(), gemm_configurations(), hopper::planes_configurations(),
-          hopper::three_pass_configurations(), tf32_configurations(), padded_configurations(), few_configurations()})
+          hopper::three_pass_configurations(), hopper::exchange_configurations(), tf32_configurations(),
+          padded_configurations(), few_configurations()})
       list.insert(list.end(), family.data, family.data + family.count);
     return list;
   }();

@@ -30,6 +30,15 @@ struct Barrier {
         "r"(block)
         : "memory");
   }
+  // The same after writing to shared memory, which the block reads once it has waited.
+  __device__ void publish_at(uint32_t block) {
+    asm volatile(
+        "{.reg .b32 remote;\n"
+        "mapa.shared::cluster.u32 remote, %0, %1;\n"
+        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];}" ::"r"(shared_address(this)),
+        "r"(block)
+        : "memory");
+  }
   // Arrives, and announces bytes that asynchronous copies will bring.
   __device__ void arrive_expecting(uint32_t bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(this)), "r"(bytes)
@@ -86,6 +95,33 @@ __device__ inline uint32_t rank_in_cluster() {
   uint32_t rank;
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
+}
+// Reads 16 bytes of shared memory.
+__device__ inline void load_own(uint32_t address, uint32_t (&words)[4]) {
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(address)
+               : "memory");
+}
+// The same of another block of the cluster, at the place of `own` in one's own.
+__device__ inline void load_from(uint32_t block, uint32_t own, uint32_t (&words)[4]) {
+  asm volatile(
+      "{.reg .b32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %4, %5;\n"
+      "ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, [remote];}"
+      : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+      : "r"(own), "r"(block)
+      : "memory");
+}
+// Sends 16 bytes to another block of the cluster, at the place of `own` in one's own, and onto the same barrier there.
+__device__ inline void send_to(uint32_t block, uint32_t own, const uint4& words, Barrier& barrier) {
+  asm volatile(
+      "{.reg .b32 remote, signal;\n"
+      "mapa.shared::cluster.u32 remote, %0, %2;\n"
+      "mapa.shared::cluster.u32 signal, %1, %2;\n"
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [remote], {%3, %4, %5, %6}, [signal];}" ::"r"(own),
+      "r"(shared_address(&barrier)), "r"(block), "r"(words.x), "r"(words.y), "r"(words.z), "r"(words.w)
+      : "memory");
 }
 __device__ inline void synchronize_cluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");

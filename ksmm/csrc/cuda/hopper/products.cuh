@@ -17,7 +17,7 @@ namespace ksmm::hopper {
 
 // How rows of 32, 64 or 128 bytes are swizzled in shared memory: the 16-byte chunk c of the row at byte address r is at
 // chunk c XOR (r / 128 % n), n = 2, 4 or 8. What TMA writes with the same mode.
-enum class Swizzle : uint64_t { bytes_128 = 1, bytes_64 = 2, bytes_32 = 3 };
+enum class Swizzle : uint64_t { none = 0, bytes_128 = 1, bytes_64 = 2, bytes_32 = 3 };
 
 // Describes an operand in shared memory, at an address aligned to the swizzle's period (256, 512 or 1,024 bytes).
 //
@@ -25,6 +25,8 @@ enum class Swizzle : uint64_t { bytes_128 = 1, bytes_64 = 2, bytes_32 = 3 };
 // are group_stride bytes apart; far_stride is not used. To advance along K within a row, add to the address.
 // Operands with rows (or columns) contiguous, 64 16-bit elements for each k, swizzled by 128 bytes: 8 k follow each
 // other; groups of 8 k are group_stride bytes apart, and blocks of 64 rows far_stride bytes.
+// Operands with rows contiguous and not swizzled: 8 rows are 16 bytes, 8 k follow each other; groups of 8 rows are
+// group_stride bytes apart, and groups of 8 k far_stride bytes.
 __device__ inline uint64_t describe(uint32_t address, Swizzle swizzle, uint32_t group_stride,
                                     uint32_t far_stride = 16) {
   const auto field = [](uint32_t bytes) { return static_cast<uint64_t>((bytes & 0x3FFFF) >> 4); };

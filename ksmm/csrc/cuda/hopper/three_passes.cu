@@ -6,6 +6,7 @@
 #include "../portable.cuh"
 #include "../transpose.cuh"
 #include "gemm.h"
+#include "passes.h"
 #include "tf32.cuh"
 #include "three_passes.h"
 
@@ -15,15 +16,8 @@ namespace ksmm::hopper {
 
 namespace {
 
-// What goes from pass to pass takes so much memory at most: the batch is taken in parts.
-constexpr int64_t most_bytes = int64_t{1} << 30;
-constexpr int64_t batch_multiple = 256;  // of a part: whole tiles
-
-// How many rows of the batch are taken at a time.
 int64_t rows_of_part(const Problem& problem) {
-  const int64_t row = problem.a * problem.d * (problem.b + problem.c) * size_of(problem.dtype);
-  const int64_t parts = std::max<int64_t>(1, parts_of(problem.batch * row, most_bytes));
-  return parts_of(parts_of(problem.batch, parts), batch_multiple) * batch_multiple;
+  return hopper::rows_of_part(problem, problem.a * problem.d * (problem.b + problem.c));
 }
 
 // What happens to some rows of the batch: X' and Y' are [features][n] in float32, whose products are fastest in

@@ -1,0 +1,21 @@
+// What products in several passes have in common. Host code.
+#pragma once
+
+#include <algorithm>
+
+#include "../configuration.h"
+
+namespace ksmm::hopper {
+
+// What goes from pass to pass takes so much memory at most: the batch is taken in parts.
+constexpr int64_t most_bytes_between_passes = int64_t{1} << 30;
+
+// How many rows of the batch are taken at a time, of which so many features go from pass to pass.
+inline int64_t rows_of_part(const Problem& problem, int64_t features) {
+  constexpr int64_t multiple = 256;  // whole tiles
+  const int64_t bytes = problem.batch * features * size_of(problem.dtype);
+  const int64_t parts = std::max<int64_t>(1, parts_of(bytes, most_bytes_between_passes));
+  return parts_of(parts_of(problem.batch, parts), multiple) * multiple;
+}
+
+}  // namespace ksmm::hopper
