@@ -50,7 +50,8 @@ double exchange_seconds(const GemmView& view, ExchangeShape shape, const Machine
         tile_seconds(tile, parts(view.c, gemm_step), machine.cache_rate / (clusters * exchange_cluster));
     const double features = static_cast<double>(view.groups_i * view.groups_j * (view.b + view.c));
     const double memory = 2 * features * static_cast<double>(view.rows) / (0.7 * machine.memory_rate);
-    return 5e-6 + std::max(std::ceil(tiles / clusters) * of_tile, memory);
+    const double more = weight_is_cached(view) ? 1.0 : 1.2;
+    return 5e-6 + std::max(more * std::ceil(tiles / clusters) * of_tile, memory);
   });
 }
 

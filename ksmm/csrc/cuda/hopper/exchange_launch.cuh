@@ -1,6 +1,8 @@
 // Launching the exchange kernels of one number format. Host code.
 #pragma once
 
+#include <algorithm>
+
 #include "exchange.h"
 #include "exchange_kernel.cuh"
 #include "gemm_launch.cuh"
@@ -8,7 +10,15 @@
 
 namespace ksmm::hopper {
 
-constexpr int64_t cached_weight_bytes = 16 << 20;  // of an i: what the L2 cache keeps beside X and Y
+// What of W the L2 cache keeps beside X and Y, in bytes.
+inline bool weight_is_cached(const GemmView& view) { return 2 * view.b * view.c * view.groups_j < 10'000'000; }
+
+// How many tiles of n a group of j takes before the next one: several where W does not stay in the L2 cache, but as few
+// as leave lines of Y there until all groups of a line have written to them.
+inline int near_rows(const GemmView& view, int column_tiles) {
+  constexpr int most_tiles = 8;
+  return weight_is_cached(view) ? 1 : std::max(1, most_tiles / column_tiles);
+}
 
 // As many operands and steps of W as there is room for.
 template <int COLUMNS>
@@ -52,7 +62,7 @@ cudaError_t describe_exchange(ExchangeTask* task, const GemmView& view, Exchange
   task->gemm.tiles = static_cast<int>(view.groups_i * task->gemm.row_tiles * task->gemm.column_tiles * task->groups);
   task->y = static_cast<uint16_t*>(view.y), task->y_row = view.groups_i * view.b * d;
   task->rows = static_cast<int>(view.rows);
-  task->groups_first = 2 * view.b * view.c * d <= cached_weight_bytes;
+  task->near_rows = near_rows(view, task->gemm.column_tiles);
   return error;
 }
 

@@ -59,35 +59,33 @@ struct RegroupTile : ExchangeSums<COLUMNS, 2, gemm_rows> {
 };
 
 struct ExchangeTask {
-  GemmTask gemm;      // x, weight, bias, b, groups_j (d), k_steps, row_tiles, column_tiles, tiles (of clusters)
-  uint16_t* y;        // [n][i][r][j]
-  int64_t y_row;      // elements from one n to the next
-  int rows;           // n
-  int groups;         // of j
-  bool groups_first;  // whether tiles that differ in j alone are neighbours, rather than those that differ in n
+  GemmTask gemm;  // x, weight, bias, b, groups_j (d), k_steps, row_tiles, column_tiles, tiles (of clusters)
+  uint16_t* y;    // [n][i][r][j]
+  int64_t y_row;  // elements from one n to the next
+  int rows;       // n
+  int groups;     // of j
+  int near_rows;  // tiles of n that are taken for one group before the next one
 };
 
 // The tiles of a cluster.
 __device__ inline int first_tile() { return static_cast<int>(blockIdx.x) / exchange_cluster; }
 __device__ inline int tile_stride() { return static_cast<int>(gridDim.x) / exchange_cluster; }
 
-// Where a tile of a cluster is. r fastest, so that clusters that share X run at the same time; then j, so that the L2
-// cache sees whole lines of Y, unless W is too large to be read again for every n.
+// Where a tile of a cluster is. r fastest, so that clusters that share X run at the same time; then some tiles of n,
+// for which W is read again from the L2 cache; then j, so that the cache sees whole lines of Y.
 template <class Tile>
 struct ExchangePlace {
   int r, n, i, j;  // j: the cluster's first plane
   __device__ ExchangePlace(const ExchangeTask& task, int tile) {
-    const auto next = [&](int count) {
-      const int at = tile % count;
-      tile /= count;
-      return at;
-    };
-    r = next(task.gemm.column_tiles) * Tile::columns;
-    const int first = next(task.groups_first ? task.groups : task.gemm.row_tiles);
-    const int second = next(task.groups_first ? task.gemm.row_tiles : task.groups);
-    j = (task.groups_first ? first : second) * Tile::group;
-    n = (task.groups_first ? second : first) * Tile::rows;
-    i = tile;
+    const int columns = task.gemm.column_tiles, rows = task.gemm.row_tiles;
+    const int of_i = rows * task.groups * columns, of_run = task.near_rows * task.groups * columns;
+    i = tile / of_i, tile %= of_i;
+    const int first_row = tile / of_run * task.near_rows;
+    tile %= of_run;
+    const int near_rows = min(task.near_rows, rows - first_row);  // the last run may be shorter
+    r = tile % columns * Tile::columns, tile /= columns;
+    n = (first_row + tile % near_rows) * Tile::rows;
+    j = tile / near_rows * Tile::group;
   }
 };
 
