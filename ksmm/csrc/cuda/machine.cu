@@ -36,7 +36,10 @@ cudaError_t ask(int device, Machine* machine) {
   machine->multiprocessors = properties.multiProcessorCount;
   machine->shared_limit = static_cast<int>(properties.sharedMemPerBlockOptin);
   if (machine->capability == 90) error = count_clusters(2, *machine, &machine->pairs);
-  if (machine->capability == 90 && error == cudaSuccess) error = count_clusters(8, *machine, &machine->octets);
+  if (machine->capability == 90 && count_clusters(8, *machine, &machine->octets) != cudaSuccess) {
+    cudaGetLastError();  // a part of a device may have no room for eight
+    machine->octets = 0;
+  }
   const double cycles = 1e3 * clock_in_khz * properties.multiProcessorCount;
   const double pins = 2e3 * memory_in_khz * properties.memoryBusWidth / 8;
   const bool wide = machine->capability == 90 || machine->capability / 10 == 10;
