@@ -27,9 +27,11 @@ def compiled(name: str, folder: Path) -> Path:
     return program
 
 
-@pytest.mark.parametrize(("name", "cases", "kinds"), [("emulate", 40, 3), ("emulate_transposition", 300, 2)])
+@pytest.mark.parametrize(
+    ("name", "cases", "kinds"), [("emulate", 40, 3), ("emulate_transposition", 300, 2), ("emulate_exchange", 20, 7)]
+)
 def test_emulated_kernels_do_what_a_plain_loop_does(name: str, cases: int, kinds: int, tmp_path: Path) -> None:
-    """In so many random cases of each kind: three dtypes, or two sizes of elements."""
+    """In so many random cases of each kind: three dtypes, two sizes of elements, or seven tiles."""
     seed = random.randrange(2**31)
     command = [str(compiled(name, tmp_path)), str(cases), str(seed)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)

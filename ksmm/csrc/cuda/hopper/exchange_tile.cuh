@@ -76,13 +76,13 @@ __device__ inline int tile_stride() { return static_cast<int>(gridDim.x) / excha
 template <class Tile>
 struct ExchangePlace {
   int r, n, i, j;  // j: the cluster's first plane
-  __device__ ExchangePlace(const ExchangeTask& task, int tile) {
+  __host__ __device__ ExchangePlace(const ExchangeTask& task, int tile) {
     const int columns = task.gemm.column_tiles, rows = task.gemm.row_tiles;
     const int of_i = rows * task.groups * columns, of_run = task.near_rows * task.groups * columns;
     i = tile / of_i, tile %= of_i;
     const int first_row = tile / of_run * task.near_rows;
     tile %= of_run;
-    const int near_rows = min(task.near_rows, rows - first_row);  // the last run may be shorter
+    const int left = rows - first_row, near_rows = left < task.near_rows ? left : task.near_rows;
     r = tile % columns * Tile::columns, tile /= columns;
     n = (first_row + tile % near_rows) * Tile::rows;
     j = tile / near_rows * Tile::group;

@@ -19,7 +19,7 @@ struct ExchangeBarriers {
 
 // Where 16 bytes of the sums lie: eight r of an n and of a plane of the block.
 template <class Tile>
-__device__ inline uint32_t place_of_sums(int plane, int n, int chunk) {
+__host__ __device__ inline uint32_t place_of_sums(int plane, int n, int chunk) {
   const int column = Tile::swizzled ? chunk ^ n % 8 : chunk;
   return (plane * Tile::rows + n) * Tile::pitch + column * 16;
 }
@@ -37,13 +37,21 @@ __device__ inline void keep_sums(uint32_t kept, int plane, int n0, const float (
   }
 }
 
+// The lower, or upper, halves of two words.
+__host__ __device__ inline uint32_t halves(uint32_t first, uint32_t second, bool upper) {
+#if defined(__CUDA_ARCH__)
+  return __byte_perm(first, second, upper ? 0x7632 : 0x5410);
+#else
+  return upper ? first >> 16 | (second & 0xffff0000) : (first & 0xffff) | second << 16;
+#endif
+}
+
 // Of eight rows of eight elements, the elements of one column: word m holds rows 2 m and 2 m + 1.
-__device__ inline uint4 column_of(const uint32_t (&rows)[8][4], int column) {
-  const uint32_t selector = column % 2 == 0 ? 0x5410 : 0x7632;
-  return {__byte_perm(rows[0][column / 2], rows[1][column / 2], selector),
-          __byte_perm(rows[2][column / 2], rows[3][column / 2], selector),
-          __byte_perm(rows[4][column / 2], rows[5][column / 2], selector),
-          __byte_perm(rows[6][column / 2], rows[7][column / 2], selector)};
+__host__ __device__ inline uint4 column_of(const uint32_t (&rows)[8][4], int column) {
+  const int word = column / 2;
+  const bool upper = column % 2 == 1;
+  return {halves(rows[0][word], rows[1][word], upper), halves(rows[2][word], rows[3][word], upper),
+          halves(rows[4][word], rows[5][word], upper), halves(rows[6][word], rows[7][word], upper)};
 }
 
 // Eight r of an n, and eight of the planes, of those that a block writes.
@@ -51,7 +59,7 @@ template <class Tile>
 struct ExchangeItem {
   static constexpr int parts = Tile::group / 8, chunks = Tile::columns / 8, count = Tile::own_rows * chunks * parts;
   int part, chunk, n;
-  __device__ explicit ExchangeItem(int item)
+  __host__ __device__ explicit ExchangeItem(int item)
       : part(item % parts), chunk(item / parts % chunks), n(item / (parts * chunks)) {}
 };
 

@@ -63,15 +63,23 @@ __device__ void feed_weight(const ExchangeTask& task, RegroupShared<Tile>& share
   }
 }
 
-// An operand is [n / 8][k][n % 8] for each plane: what a block sends of its eight n is contiguous.
+// What a block fetches is [n][k][j], eight n by 64 k by 16 j: bytes up to half of the j of a k.
+__host__ __device__ inline uint32_t place_of_raw(int n, int k, int part) {
+  return (n * gemm_step + k) * 32 + part * 16;
+}
+// An operand is [plane of the block][n / 8][k][n % 8]: what a block sends of its eight n is contiguous. Bytes up to a
+// k.
 constexpr int bytes_of_eight_rows = 8 * gemm_step * 2;
+__host__ __device__ inline uint32_t place_of_operand(int plane, uint32_t sender, int k) {
+  return plane * gemm_box + sender * bytes_of_eight_rows + k * 16;
+}
 
 // A thread takes one k, and eight of the planes.
 template <class Tile>
 __device__ void regroup(const ExchangeTask& task, RegroupShared<Tile>& shared, uint32_t raw, uint32_t operand,
                         int thread) {
   const int k = thread / 2, part = thread % 2;
-  const uint32_t own = operand + rank_in_cluster() * bytes_of_eight_rows + k * 16;
+  const uint32_t rank = rank_in_cluster();
   Ring<Tile::raws> ring;
   Ring<Tile::operands> to;
   for (int tile = first_tile(); tile < task.gemm.tiles; tile += tile_stride()) {
@@ -79,12 +87,11 @@ __device__ void regroup(const ExchangeTask& task, RegroupShared<Tile>& shared, u
       uint32_t rows[8][4];
       shared.raw_full[ring.slot].wait(ring.phase);
 #pragma unroll
-      for (int n = 0; n < 8; ++n)
-        load_own(raw + ring.slot * Tile::raw_bytes + (n * gemm_step + k) * 32 + part * 16, rows[n]);
+      for (int n = 0; n < 8; ++n) load_own(raw + ring.slot * Tile::raw_bytes + place_of_raw(n, k, part), rows[n]);
       shared.free[to.slot].wait_for_cluster(to.phase ^ 1);
 #pragma unroll
       for (int plane = 0; plane < 8; ++plane)
-        send_to(part * 4 + plane / 2, own + to.slot * Tile::operand_bytes + plane % 2 * gemm_box,
+        send_to(part * 4 + plane / 2, operand + to.slot * Tile::operand_bytes + place_of_operand(plane % 2, rank, k),
                 column_of(rows, plane), shared.full[to.slot]);
       synchronize(5, Tile::regroupers);
       if (thread == 0) shared.raw_empty[ring.slot].arrive();
