@@ -1,5 +1,5 @@
 // batch_first with d a multiple of 16 (or 24), for 16-bit types, by clusters whose blocks exchange what they have: in
-// one pass, for b of up to 128 or so; or in two, X transposed first, for b and c of 128 to 384.
+// one pass, for b of up to 128 or so; or in two, X transposed first, for b and c of 96 to 384.
 #pragma once
 
 #include "../configuration.h"
