@@ -100,6 +100,7 @@ __device__ void multiply_exchange(const ExchangeTask& task, ExchangeShared<Tile>
 template <class T, class Tile>
 __global__ __launch_bounds__(Tile::threads, 1) void exchange_kernel(const __grid_constant__ ExchangeTask task) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  static_assert(sizeof(ExchangeShared<Tile>) + 1024 <= Tile::slack, "barriers, bias and the alignment");
   extern __shared__ unsigned char unaligned[];
   unsigned char* x = unaligned + (1024 - shared_address(unaligned) % 1024) % 1024;
   unsigned char* weight = x + Tile::stages * Tile::x_bytes;

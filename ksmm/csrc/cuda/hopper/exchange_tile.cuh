@@ -18,6 +18,7 @@ struct ExchangeSums {
   static constexpr bool swizzled = COLUMNS % 64 == 0;
   static constexpr int pitch = COLUMNS * 2 + (swizzled ? 0 : 16);
   static constexpr int tile_bytes = PLANES * ROWS * pitch, sums_bytes = exchange_buffers * tile_bytes;
+  static constexpr int slack = 1024 + 256 + 8 * COLUMNS;  // alignment, barriers, bias
   static_assert(COLUMNS % 16 == 0 && COLUMNS <= 128,
                 "stmatrix takes 16 columns, and a thread has 64 registers of sums");
   static_assert(group % 8 == 0, "16 bytes of Y are eight j");
@@ -31,10 +32,9 @@ struct ExchangeTile : ExchangeSums<COLUMNS, PLANES, 2 * gemm_rows> {
   static constexpr int writers = 128;  // threads, for each buffer
   static constexpr int threads = exchange_multipliers + exchange_buffers * writers + 128;
   static constexpr int x_bytes = 2 * gemm_box, weight_bytes = COLUMNS * 128;
-  static constexpr int slack = 1024 + 256 + 8 * COLUMNS;  // alignment, barriers, bias
-  static constexpr int fitting = (227 * 1024 - slack - Sums::sums_bytes) / (x_bytes + weight_bytes);
+  static constexpr int fitting = (227 * 1024 - Sums::slack - Sums::sums_bytes) / (x_bytes + weight_bytes);
   static constexpr int stages = fitting < 8 ? fitting : 8;
-  static constexpr int shared_bytes = slack + Sums::sums_bytes + stages * (x_bytes + weight_bytes);
+  static constexpr int shared_bytes = Sums::slack + Sums::sums_bytes + stages * (x_bytes + weight_bytes);
   static_assert(stages >= 3, "one is multiplied, one is on its way, one is being given back");
 };
 
@@ -50,9 +50,8 @@ struct RegroupTile : ExchangeSums<COLUMNS, 2, gemm_rows> {
   static constexpr int threads = exchange_multipliers + exchange_buffers * writers + regroupers + 64;
   static constexpr int raw_bytes = Sums::own_rows * gemm_step * Sums::group * 2;
   static constexpr int operand_bytes = 2 * gemm_box, weight_bytes = 2 * COLUMNS * 128;
-  static constexpr int slack = 1024 + 256 + 8 * COLUMNS;
   static constexpr int shared_bytes =
-      slack + Sums::sums_bytes + RAWS * raw_bytes + OPERANDS * operand_bytes + WEIGHTS * weight_bytes;
+      Sums::slack + Sums::sums_bytes + RAWS * raw_bytes + OPERANDS * operand_bytes + WEIGHTS * weight_bytes;
   static_assert(shared_bytes <= 227 * 1024, "the shared memory of a multiprocessor");
   static_assert(threads <= 640, "96 registers a thread");
   static_assert(WEIGHTS >= 2, "a step is given back when the next one's products have begun");

@@ -1,9 +1,9 @@
 // Products of many planes with X and Y in batch_first, d a multiple of 16: X is read as it is, and regrouped by plane
 // on its way through a cluster of eight blocks, as Y is on its way out (exchange_kernel.cuh). For 16-bit types.
 //
-// Each block fetches its eight of the 64 n, whose sectors have 16 planes. Threads regroup eight n by eight planes in
-// registers and send 16 bytes at a time to the block that multiplies a plane: 32 bytes of X become 16 of each of two
-// operands, whose rows k follow each other, so that neighbouring lanes write neighbouring bytes.
+// Each block fetches its eight of the 64 n, whose sectors have 16 planes. A thread regroups eight n by eight planes of
+// a k in registers, and sends the 16 bytes of each plane to the block that multiplies it. In an operand the k of eight
+// n follow each other, so that neighbouring lanes write neighbouring bytes.
 #pragma once
 
 #include "exchange_write.cuh"
@@ -63,12 +63,11 @@ __device__ void feed_weight(const ExchangeTask& task, RegroupShared<Tile>& share
   }
 }
 
-// What a block fetches is [n][k][j], eight n by 64 k by 16 j: bytes up to half of the j of a k.
+// Offsets in bytes. What a block fetches is [n][k][j], eight n by 64 k by 16 j, of which `part` is a half.
 __host__ __device__ inline uint32_t place_of_raw(int n, int k, int part) {
   return (n * gemm_step + k) * 32 + part * 16;
 }
-// An operand is [plane of the block][n / 8][k][n % 8]: what a block sends of its eight n is contiguous. Bytes up to a
-// k.
+// An operand is [plane of the block][n / 8][k][n % 8]: what a block sends of its eight n is contiguous.
 constexpr int bytes_of_eight_rows = 8 * gemm_step * 2;
 __host__ __device__ inline uint32_t place_of_operand(int plane, uint32_t sender, int k) {
   return plane * gemm_box + sender * bytes_of_eight_rows + k * 16;
@@ -163,6 +162,7 @@ __device__ void multiply_planes(const ExchangeTask& task, RegroupShared<Tile>& s
 template <class T, class Tile>
 __global__ __launch_bounds__(Tile::threads, 1) void regroup_kernel(const __grid_constant__ ExchangeTask task) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  static_assert(sizeof(RegroupShared<Tile>) + 1024 <= Tile::slack, "barriers, bias and the alignment");
   extern __shared__ unsigned char unaligned[];
   unsigned char* operand = unaligned + (1024 - shared_address(unaligned) % 1024) % 1024;
   unsigned char* weight = operand + Tile::operands * Tile::operand_bytes;
