@@ -42,8 +42,8 @@ CHAINS = [  # two factors, which one launch takes (the last one for a handful of
 ]
 BATCHES_OF_CHAINS = (3, 12, 20, 72, 300)
 BATCHES = (3, 72)
-BATCHES_OF_FEW = (1, 2, 17)
-"""For the configuration of that name alone, which has a kernel for each number of rows."""
+OWN_BATCHES = {"few": (1, 2, 17), "overlapped passes": (300, 700), "overlapped passes strict": (300, 700)}
+"""For the configuration of that name alone: one has a kernel for each number of rows, the others take parts of 256."""
 ORDERS = (((0, 3, 1, 2), 0), ((0, 3, 2, 1), 0), ((0, 1, 2, 3), 1))
 """How (a, b, c, d) is stored, and how many elements into its allocation X begins."""
 
@@ -59,24 +59,34 @@ def operands(problem: Problem, order: tuple[int, ...], offset: int) -> tuple[tor
     return buffer[offset:].view(rows, columns), weight.permute(order).contiguous().permute(inverse)
 
 
+def numbers_of(x: torch.Tensor, weight: torch.Tensor, layout: str, only: str | None) -> list[tuple[str, int]]:
+    """The configurations that are to be tried with this x, by name; one of them only, if it is named."""
+    entries = (entry.split(" ", 1) for entry in torch.ops.ksmm.configurations(x, weight, layout))
+    batch = x.shape[0 if layout == "batch_first" else 1]
+    return [
+        (name, int(number))
+        for number, name in entries
+        if only in (None, name) and (batch in BATCHES or batch in OWN_BATCHES.get(name, ()))
+    ]
+
+
 def wrong_products(only: str | None = None) -> tuple[int, int]:
     """How many products were wrong, of how many; of one configuration only, if it is named."""
     wrong = count = 0
+    batches = (*BATCHES, *sorted({batch for own in OWN_BATCHES.values() for batch in own}))
     for entries in PATTERNS:
         for dtype in DTYPES.values():
             for layout in LAYOUTS:
-                for index, batch in enumerate(BATCHES + BATCHES_OF_FEW):
+                for index, batch in enumerate(batches):
                     problem = Problem(Pattern(*entries), batch, dtype, layout, "cuda")
                     for order, offset in ORDERS if index else ORDERS[:2]:
                         x, weight = operands(problem, order, offset)
-                        reference = reference_matmul(weight.cpu(), x.cpu(), layout)
-                        for entry in torch.ops.ksmm.configurations(x, weight, layout):
-                            number, name = entry.split(" ", 1)
-                            if (batch in BATCHES_OF_FEW and name != "few") or only not in (None, name):
-                                continue
+                        numbers = numbers_of(x, weight, layout, only)
+                        reference = reference_matmul(weight.cpu(), x.cpu(), layout) if numbers else None
+                        for name, number in numbers:
                             if order != ORDERS[0][0] and name not in PORTABLE:
                                 continue  # the others only ever see weights in the first order
-                            y = torch.ops.ksmm.ks_matmul(x, weight, layout, None, "default", int(number))
+                            y = torch.ops.ksmm.ks_matmul(x, weight, layout, None, "default", number)
                             error = relative_error(y.cpu(), reference)
                             count += 1
                             if not error < TOLERANCES[dtype]:

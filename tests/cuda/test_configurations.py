@@ -43,6 +43,10 @@ def test_any_shape(operator, order: str, problem: Problem, with_bias: bool) -> N
         ("three passes", torch.float32, 70_004),
         ("three passes", torch.float16, 140_001),
         ("two passes j16 r64", torch.float16, 140_001),
+        ("overlapped passes", torch.float32, 70_001),
+        ("overlapped passes", torch.float32, 70_004),
+        ("overlapped passes strict", torch.float32, 70_004),
+        ("overlapped passes", torch.float16, 140_001),
     ],
     ids=str,
 )

@@ -7,11 +7,13 @@
 
 namespace ksmm {
 
-// Enqueues `kernel` with a block a tile, as far as the x dimension of a grid goes; the kernels loop over the rest.
+constexpr int64_t most_blocks_of_a_grid = 2147483647;  // its x dimension
+
+// Enqueues `kernel` with a block a tile, but no more than `most_blocks`; the kernels loop over the rest.
 // Returns its own error, and leaves none behind for whoever asks next.
 template <class T>
-cudaError_t launch(void (*kernel)(Task<T>), Task<T> task, int threads, int shared_bytes, cudaStream_t stream) {
-  constexpr int64_t most_blocks = 2147483647;
+cudaError_t launch(void (*kernel)(Task<T>), Task<T> task, int threads, int shared_bytes, cudaStream_t stream,
+                   int64_t most_blocks = most_blocks_of_a_grid) {
   const dim3 grid(static_cast<unsigned>(task.tiles < most_blocks ? task.tiles : most_blocks));
   void* arguments[] = {&task};
   cudaError_t error = cudaSuccess;

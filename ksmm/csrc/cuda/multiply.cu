@@ -27,8 +27,8 @@ const std::vector<Configuration>& all() {
     std::vector<Configuration> list;
     for (const Configurations family :
          {portable_configurations(), gemm_configurations(), hopper::planes_configurations(),
-          hopper::three_pass_configurations(), hopper::exchange_configurations(), tf32_configurations(),
-          padded_configurations(), few_configurations()})
+          hopper::three_pass_configurations(), hopper::overlapped_pass_configurations(),
+          hopper::exchange_configurations(), tf32_configurations(), padded_configurations(), few_configurations()})
       list.insert(list.end(), family.data, family.data + family.count);
     return list;
   }();

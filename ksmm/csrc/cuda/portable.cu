@@ -71,9 +71,9 @@ double seconds_of_16_bits(const Problem& problem, const Machine& machine) {
   return launch_seconds + std::max({memory, idle(problem, machine) * arithmetic, steps});
 }
 
-cudaError_t launch_float32(const Problem& problem, const Operands& operands, const Machine&, const Workspace&,
+cudaError_t launch_float32(const Problem& problem, const Operands& operands, const Machine& machine, const Workspace&,
                            cudaStream_t stream) {
-  return multiply_strict(problem, operands, stream);
+  return multiply_strict(problem, operands, machine, stream);
 }
 
 cudaError_t launch_16_bits(const Problem& problem, const Operands& operands, const Machine&, const Workspace&,

@@ -1,6 +1,7 @@
 // Launches the strict float32 kernel.
 #pragma once
 
+#include "configuration.h"
 #include "launch.cuh"
 #include "strict_family.cuh"
 #include "strict_kernel.cuh"
@@ -8,7 +9,8 @@
 namespace ksmm {
 
 // Enqueues the product; returns the launch's error.
-cudaError_t multiply_strict(const Problem& problem, const Operands& operands, cudaStream_t stream);
+cudaError_t multiply_strict(const Problem& problem, const Operands& operands, const Machine& machine,
+                            cudaStream_t stream);
 
 // make_task, but for weights that are contiguous along r: the strict kernel reads them in vectors.
 template <class Tile>

@@ -4,14 +4,17 @@
 
 namespace ksmm {
 
-cudaError_t multiply_strict(const Problem& problem, const Operands& operands, cudaStream_t stream) {
+cudaError_t multiply_strict(const Problem& problem, const Operands& operands, const Machine& machine,
+                            cudaStream_t stream) {
   int limit = 0;
   const cudaError_t error = shared_memory_limit(&limit);
   if (error != cudaSuccess) return error;
   return with_strict_tile(problem, limit, [&](auto choice) {
     using Tile = typename decltype(choice)::Tile;
+    // a block a tile, whose turn comes when there is room; on a part of the device no more than have room there
+    const int64_t room = machine.multiprocessors * Tile::blocks_per_multiprocessor;
     return launch<float>(strict_kernel<decltype(choice)::layout, Tile>, make_strict_task<Tile>(problem, operands),
-                         Tile::threads, Tile::shared_bytes, stream);
+                         Tile::threads, Tile::shared_bytes, stream, machine.is_part ? room : most_blocks_of_a_grid);
   });
 }
 

@@ -6,6 +6,7 @@
 
 namespace ksmm::hopper {
 
-Configurations three_pass_configurations();
+Configurations three_pass_configurations();       // one after another
+Configurations overlapped_pass_configurations();  // of parts of the batch, beside each other
 
 }  // namespace ksmm::hopper
