@@ -40,7 +40,7 @@ double over_roofline(const Problem& problem) {
   const double c = static_cast<double>(problem.c), least = static_cast<double>(std::min(problem.b, problem.c));
   if (problem.layout == Layout::batch_last) return problem.b % 128 == 0 ? 1.06 + 28 / c : 1.18 + 20 / c;
   if (problem.d > 4) return 1.35 + 30 / least + 1200 / (least * least);
-  return (problem.d > 2 ? 1.32 : 1.18) + 30 / least;
+  return (problem.d == 4 ? 1.32 : 1.19) + 30 / least;
 }
 
 // ... and for a single tile 0.17 µs for each k, or twice that with several j; ...

@@ -25,7 +25,7 @@ inline int strict_group(int64_t d) {
   return best;
 }
 
-// The size that pads b least, of those given in falling order: the first of equals.
+// The size that pads b least, of those given, the fastest one first: that is the first of equals.
 inline int strict_rows(int64_t b, std::initializer_list<int> sizes) {
   int best = *sizes.begin();
   for (const int size : sizes)
@@ -69,14 +69,19 @@ auto with_strict_tile(const Problem& problem, int shared_limit, Run run) {
       if (rows == 64) return run(Choice<first, StrictTile<2, 8, 8, 4, 4, 1, 3, 2>>());
       return run(Choice<first, StrictTile<2, 8, 8, 8, 2, 1, 3, 4>>());
     }
-    case 3: return run(Choice<first, StrictTile<3, 8, 8, 4, 2, 1, 2, 2>>());
-    case 4:
-      if (strict_rows(b, {64, 32}) == 64) return run(Choice<first, StrictTile<4, 8, 8, 4, 2, 1, 2, 2>>());
+    case 3:
+      if (strict_rows(b, {64, 48}) == 64) return run(Choice<first, StrictTile<3, 16, 8, 4, 1, 1, 2, 3>>());
+      return run(Choice<first, StrictTile<3, 8, 12, 8, 1, 1, 3, 4>>());
+    case 4: {
+      const int rows = strict_rows(b, {64, 48, 32});
+      if (rows == 64) return run(Choice<first, StrictTile<4, 8, 8, 4, 2, 1, 2, 2>>());
+      if (rows == 48) return run(Choice<first, StrictTile<4, 8, 12, 8, 1, 1, 3, 3>>());
       return run(Choice<first, StrictTile<4, 8, 8, 8, 1, 1, 2, 4>>());
+    }
     case 6: return run(Choice<first, StrictTile<6, 8, 8, 4, 1, 1, 2, 2>>());
     default: {
       using Wide = StrictTile<8, 16, 8, 4, 1, 1, 2, 1>;
-      const int rows = strict_rows(b, {64, 48, 32});
+      const int rows = strict_rows(b, {64, 32, 48});
       if (rows == 64 && b > 64 && Wide::shared_bytes <= shared_limit) return run(Choice<first, Wide>());
       if (rows == 64) return run(Choice<first, StrictTile<8, 8, 8, 4, 1, 1, 2, 2>>());
       if (rows == 48) return run(Choice<first, StrictTile<8, 4, 12, 8, 1, 1, 2, 2>>());
