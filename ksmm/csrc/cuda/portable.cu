@@ -39,7 +39,7 @@ double idle(const Problem& problem, const Machine& machine) {
 double over_roofline(const Problem& problem) {
   const double c = static_cast<double>(problem.c), least = static_cast<double>(std::min(problem.b, problem.c));
   if (problem.layout == Layout::batch_last) return problem.b % 128 == 0 ? 1.06 + 28 / c : 1.18 + 20 / c;
-  if (problem.d > 4) return 1.35 + 30 / least + 1200 / (least * least);
+  if (problem.d > 4) return (problem.b % 64 == 0 ? 1 : 1.06) * (1.35 + 30 / least + 1200 / (least * least));
   return (problem.d == 4 ? 1.32 : 1.19) + 30 / least;
 }
 
