@@ -78,16 +78,13 @@ struct TwoPasses {
   static cudaError_t launch(const Problem& problem, const Operands& operands, const Machine& machine,
                             const Workspace& workspace, cudaStream_t stream) {
     const int64_t part = std::min(rows_of_part(problem, features(problem)), problem.batch);
-    const int64_t size = size_of(problem.dtype), x_row = features(problem) * size;
-    const int64_t y_row = problem.a * problem.b * problem.d * size;
-    void* const between = workspace.allocate(static_cast<size_t>(part * x_row), workspace.context);
-    Operands of_part = operands;
+    const int64_t bytes = part * features(problem) * size_of(problem.dtype);
+    void* const between = workspace.allocate(static_cast<size_t>(bytes), workspace.context);
     cudaError_t error = cudaSuccess;
     for (int64_t n = 0; n < problem.batch && error == cudaSuccess; n += part) {
       const int64_t rows = std::min(part, problem.batch - n);
-      of_part.y = static_cast<char*>(operands.y) + n * y_row;
-      error =
-          transpose(transposition(problem, static_cast<const char*>(operands.x) + n * x_row, rows, between), stream);
+      const Operands of_part = from_row(problem, operands, n);
+      error = transpose(transposition(problem, of_part.x, rows, between), stream);
       if (error == cudaSuccess)
         error = launch_exchange(view_of(problem, of_part, rows, shape.source, between), shape, machine, stream);
     }

@@ -16,7 +16,8 @@ namespace ksmm::hopper {
 namespace {
 
 constexpr int64_t multiple_of_rows = 256;  // whole tiles
-constexpr int x_buffers = 2, y_buffers = 3;
+constexpr int buffers = 2;                 // of X' and of Y': one is transposed while the other is multiplied
+constexpr int64_t parts_of_workspace = 3;  // a part takes a third of most_bytes_between_passes
 
 // So many rows of the batch at a time, and multiprocessors that multiply while the others transpose.
 struct Plan {
@@ -36,8 +37,9 @@ Machine part_of(const Machine& machine, int multiprocessors) {
 }
 
 // While a part is multiplied, others are transposed, at no more than 1.8 times the share of the memory's rate of these
-// multiprocessors, and after that by all of them. The first X and the last Y have nothing beside them. Fitted to 40
-// problems on an H200, where more than five parts were never the fastest by much.
+// multiprocessors, and after that by all of them. The first X and the last Y have nothing beside them. Where memory
+// rules it moves what is transposed and, half as much, what is multiplied, at 0.85 of its rate. A part more costs 16
+// us. Fitted to 40 problems on an H200, where more than five parts were never the fastest by much.
 double seconds_of(const Problem& problem, const Configuration& configuration, const Problem& product,
                   const Machine& machine, const Plan& plan) {
   const double parts = static_cast<double>(parts_of(problem.batch, plan.rows));
@@ -54,7 +56,7 @@ template <Family FAMILY>
 Plan plan_for(const Problem& problem, const Operands& operands, const Machine& machine) {
   Plan best = {0, 0, 1e9};
   const int64_t features = problem.a * problem.d * (problem.b + problem.c);
-  const int64_t most = rows_of_part(problem, y_buffers * features);
+  const int64_t most = rows_of_part(problem, parts_of_workspace * features);
   for (int64_t parts = std::max<int64_t>(2, parts_of(problem.batch, most)), last = parts + 4; parts < last; ++parts) {
     const int64_t rows = parts_of(parts_of(problem.batch, parts), multiple_of_rows) * multiple_of_rows;
     if (rows >= problem.batch || rows > most) continue;
@@ -72,7 +74,8 @@ Plan plan_for(const Problem& problem, const Operands& operands, const Machine& m
 
 template <Family FAMILY>
 bool takes(const Problem& problem, const Operands& operands, const Machine& machine) {
-  return machine.multiprocessors >= 16 && problem.batch > multiple_of_rows &&
+  constexpr int fewest = 16;  // some of which can be set aside
+  return machine.multiprocessors >= fewest && problem.batch > multiple_of_rows &&
          takes_in_parts<FAMILY>(problem, operands, machine, multiple_of_rows);
 }
 
@@ -90,16 +93,13 @@ struct Pipeline {
   const Machine& machine;
   const Workspace& workspace;
   Plan plan;
+  int64_t bytes;  // of a part and one of c, or of b
   char *x, *y;
 
   Passes part(int64_t index) const {
-    const int64_t size = size_of(problem.dtype), n = index * plan.rows;
-    const int64_t x_row = problem.a * problem.c * problem.d * size, y_row = problem.a * problem.b * problem.d * size;
-    Operands of_part = operands;
-    of_part.x = static_cast<const char*>(operands.x) + n * x_row;
-    of_part.y = static_cast<char*>(operands.y) + n * y_row;
-    return describe_passes(problem, of_part, std::min(plan.rows, problem.batch - n),
-                           x + index % x_buffers * plan.rows * x_row, y + index % y_buffers * plan.rows * y_row);
+    const int64_t n = index * plan.rows, rows = std::min(plan.rows, problem.batch - n);
+    return describe_passes(problem, from_row(problem, operands, n), rows, x + index % buffers * bytes * problem.c,
+                           y + index % buffers * bytes * problem.b);
   }
 
   cudaError_t multiply(const Passes& passes, cudaStream_t stream) const {
@@ -144,13 +144,13 @@ cudaError_t launch(const Problem& problem, const Operands& operands, const Machi
   }
   const Plan plan = plan_for<FAMILY>(problem, used, machine);
   if (plan.rows == 0) return cudaErrorInvalidValue;
-  const int64_t row = problem.a * problem.d * size_of(problem.dtype) * plan.rows;
-  const auto allocate = [&](int64_t bytes) {
-    return static_cast<char*>(workspace.allocate(static_cast<size_t>(bytes), workspace.context));
+  const int64_t bytes = plan.rows * problem.a * problem.d * size_of(problem.dtype);
+  const auto allocate = [&](int64_t size) {
+    return static_cast<char*>(workspace.allocate(static_cast<size_t>(size), workspace.context));
   };
-  char* const x = allocate(x_buffers * row * problem.c);
-  char* const y = allocate(y_buffers * row * problem.b);
-  return Pipeline<FAMILY>{problem, used, machine, workspace, plan, x, y}.run(stream, {&even, &odd});
+  char* const x = allocate(buffers * bytes * problem.c);
+  char* const y = allocate(buffers * bytes * problem.b);
+  return Pipeline<FAMILY>{problem, used, machine, workspace, plan, bytes, x, y}.run(stream, {&even, &odd});
 }
 
 constexpr Configuration family[] = {

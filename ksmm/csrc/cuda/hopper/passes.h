@@ -18,4 +18,12 @@ inline int64_t rows_of_part(const Problem& problem, int64_t features) {
   return parts_of(parts_of(problem.batch, parts), multiple) * multiple;
 }
 
+// X and Y, both contiguous in batch_first, from a row of the batch on.
+inline Operands from_row(const Problem& problem, Operands operands, int64_t n) {
+  const int64_t place = n * problem.a * problem.d * size_of(problem.dtype);
+  operands.x = static_cast<const char*>(operands.x) + place * problem.c;
+  operands.y = static_cast<char*>(operands.y) + place * problem.b;
+  return operands;
+}
+
 }  // namespace ksmm::hopper

@@ -74,7 +74,9 @@ cudaError_t borrow(cudaStream_t main, SideStream::Lane** lane) {
 
 }  // namespace
 
-SideStream::SideStream(cudaStream_t main) : main_(main), error_(borrow(main, &lane_)) {}
+SideStream::SideStream(cudaStream_t main) : main_(main), error_(borrow(main, &lane_)) {
+  if (error_ != cudaSuccess) cudaGetLastError();  // none is left for whoever asks next
+}
 
 SideStream::~SideStream() {
   if (lane_ == nullptr) return;

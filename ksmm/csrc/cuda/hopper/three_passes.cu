@@ -35,18 +35,16 @@ double seconds(const Problem& problem, const Machine& machine) {
 template <Family FAMILY>
 cudaError_t launch(const Problem& problem, const Operands& operands, const Machine& machine, const Workspace& workspace,
                    cudaStream_t stream) {
-  const int64_t part = std::min(rows_of_part(problem), problem.batch), size = size_of(problem.dtype);
-  const int64_t x_row = problem.a * problem.c * problem.d * size, y_row = problem.a * problem.b * problem.d * size;
-  void* const x = workspace.allocate(static_cast<size_t>(part * x_row), workspace.context);
-  void* const y = workspace.allocate(static_cast<size_t>(part * y_row), workspace.context);
-  Operands of_part = operands;
+  const int64_t part = std::min(rows_of_part(problem), problem.batch);
+  const int64_t bytes = part * problem.a * problem.d * size_of(problem.dtype);
+  void* const x = workspace.allocate(static_cast<size_t>(bytes * problem.c), workspace.context);
+  void* const y = workspace.allocate(static_cast<size_t>(bytes * problem.b), workspace.context);
+  Operands used = operands;
   cudaError_t error = cudaSuccess;
-  if (operands.bias != nullptr && !by_batch_last(problem))
-    error = arrange_bias(problem, &of_part.bias, workspace, stream);
+  if (operands.bias != nullptr && !by_batch_last(problem)) error = arrange_bias(problem, &used.bias, workspace, stream);
   for (int64_t n = 0; n < problem.batch && error == cudaSuccess; n += part) {
-    of_part.x = static_cast<const char*>(operands.x) + n * x_row;
-    of_part.y = static_cast<char*>(operands.y) + n * y_row;
-    const Passes passes = describe_passes(problem, of_part, std::min(part, problem.batch - n), x, y);
+    const int64_t rows = std::min(part, problem.batch - n);
+    const Passes passes = describe_passes(problem, from_row(problem, used, n), rows, x, y);
     const Configuration* configuration = choose_product<FAMILY>(passes, machine);
     if (configuration == nullptr) return cudaErrorInvalidValue;
     error = transpose(passes.x, stream);
