@@ -3,9 +3,10 @@
     python benchmarks/chains.py --device cuda --dtype float16 > chains.csv
 
 The chains are those of appendix B.7 and the defaults for the layers of GPT-2 medium, at 128 × 197 rows unless said
-otherwise (`--batches 1 8` for the tokens that a language model decodes). `fused` is ksmm::ks_chain in one launch (in
-two where no kernel takes both factors), `chosen` in as many as it chooses. The last columns are ratios, below 1 where
-one launch, or the chain, wins. Calls below 50 µs are replayed from a CUDA graph.
+otherwise (`--batches 1 8` for the tokens that a language model decodes), without a bias unless one is asked for.
+`fused` is ksmm::ks_chain in one launch (in two where no kernel takes both factors), `chosen` in as many as it chooses.
+The last columns are ratios, below 1 where one launch, or the chain, wins. Calls below 50 µs are replayed from a CUDA
+graph.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ SIZES = {
 
 
 def seconds_of_chain(
-    chain: ksmm.Chain, batch_size: int, dtype: torch.dtype, device: str, limit: Protocol
+    chain: ksmm.Chain, batch_size: int, dtype: torch.dtype, device: str, limit: Protocol, with_bias: bool = False
 ) -> list[float]:
     """Median times in one launch, in two, in as many as is chosen, and of the dense matrix.
 
@@ -44,6 +45,7 @@ def seconds_of_chain(
         dtype: of all operands.
         device: "cpu" or "cuda".
         limit: how long to measure.
+        with_bias: whether one is added, in the epilogue of all four.
 
     Raises:
         ValueError: the kernel does not run there; the message says why.
@@ -58,11 +60,12 @@ def seconds_of_chain(
     )
     x = torch.randn(batch_size, chain.shape[1], device=device).to(dtype)
     dense = torch.randn(chain.shape, device=device).to(dtype)
+    bias = torch.randn(chain.shape[0], device=device).to(dtype) if with_bias else None
     runs = (
-        lambda: kernel.matmul_chain(inner, outer, x, launches=1),
-        lambda: kernel.matmul_chain(inner, outer, x, launches=2),
-        lambda: kernel.matmul_chain(inner, outer, x),
-        lambda: torch.nn.functional.linear(x, dense),
+        lambda: kernel.matmul_chain(inner, outer, x, bias, launches=1),
+        lambda: kernel.matmul_chain(inner, outer, x, bias, launches=2),
+        lambda: kernel.matmul_chain(inner, outer, x, bias),
+        lambda: torch.nn.functional.linear(x, dense, bias),
     )
     with timer.strict_precision(), torch.no_grad():
         return [seconds_without_launch(run, device, limit) for run in runs]
@@ -74,6 +77,7 @@ def main() -> None:
     parser.add_argument("--batches", nargs="+", type=int, default=[128 * 197])
     parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
     parser.add_argument("--dtype", default="float16", choices=list(DTYPES))
+    parser.add_argument("--bias", action="store_true", help="add one to the outputs")
     parser.add_argument("--max-seconds", type=float, default=0.5, help="for each number")
     arguments = parser.parse_args()
     protocol = Protocol(max_seconds=arguments.max_seconds)
@@ -82,7 +86,7 @@ def main() -> None:
     dtype = DTYPES[arguments.dtype]
     chains = [rule(*size) for rule, sizes in SIZES.items() for size in sizes]
     for chain, batch in itertools.product(chains, arguments.batches):
-        fused, two, chosen, dense = seconds_of_chain(chain, batch, dtype, arguments.device, protocol)
+        fused, two, chosen, dense = seconds_of_chain(chain, batch, dtype, arguments.device, protocol, arguments.bias)
         numbers = [f"{number:.4g}" for number in (fused, two, chosen, dense, fused / two, chosen / dense)]
         writer.writerow([str(chain), batch, arguments.dtype, *numbers])
         sys.stdout.flush()

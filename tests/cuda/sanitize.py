@@ -22,7 +22,8 @@ import torch  # after the variable, which the allocator reads when it starts
 from ksmm import Pattern
 from ksmm.implementations import get_implementation
 from ksmm.problem import DTYPES, LAYOUTS, Problem
-from ksmm.reference import reference_matmul, relative_error
+from ksmm.reference import relative_error
+from tests.shapes import bias_of, expected
 
 TOLERANCES = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 PATTERNS = [
@@ -59,6 +60,11 @@ def operands(problem: Problem, order: tuple[int, ...], offset: int) -> tuple[tor
     return buffer[offset:].view(rows, columns), weight.permute(order).contiguous().permute(inverse)
 
 
+def on_cpu(bias: torch.Tensor | None) -> torch.Tensor | None:
+    """A bias where float64 sums are compared with it."""
+    return None if bias is None else bias.cpu()
+
+
 def numbers_of(x: torch.Tensor, weight: torch.Tensor, layout: str, only: str | None) -> list[tuple[str, int]]:
     """The configurations that are to be tried with this x, by name; one of them only, if it is named."""
     entries = (entry.split(" ", 1) for entry in torch.ops.ksmm.configurations(x, weight, layout))
@@ -82,11 +88,12 @@ def wrong_products(only: str | None = None) -> tuple[int, int]:
                     for order, offset in ORDERS if index else ORDERS[:2]:
                         x, weight = operands(problem, order, offset)
                         numbers = numbers_of(x, weight, layout, only)
-                        reference = reference_matmul(weight.cpu(), x.cpu(), layout) if numbers else None
+                        bias = bias_of(problem, index % 2 == 1)
+                        reference = expected(x.cpu(), weight.cpu(), layout, on_cpu(bias)) if numbers else None
                         for name, number in numbers:
                             if order != ORDERS[0][0] and name not in PORTABLE:
                                 continue  # the others only ever see weights in the first order
-                            y = torch.ops.ksmm.ks_matmul(x, weight, layout, None, "default", number)
+                            y = torch.ops.ksmm.ks_matmul(x, weight, layout, bias, "default", number)
                             error = relative_error(y.cpu(), reference)
                             count += 1
                             if not error < TOLERANCES[dtype]:
@@ -104,9 +111,10 @@ def wrong_chains() -> tuple[int, int]:
             for batch in BATCHES_OF_CHAINS:
                 x, inner = operands(Problem(inner_pattern, batch, dtype, "batch_first", "cuda"), *ORDERS[0])
                 _, outer = operands(Problem(outer_pattern, batch, dtype, "batch_first", "cuda"), *ORDERS[0])
-                between = reference_matmul(inner.double().cpu(), x.double().cpu(), "batch_first")
-                reference = reference_matmul(outer.double().cpu(), between, "batch_first")
-                error = relative_error(torch.ops.ksmm.ks_chain(x, outer, inner, launches=1).cpu(), reference)
+                bias = bias_of(Problem(outer_pattern, batch, dtype, "batch_first", "cuda"), batch % 8 == 4)
+                between = expected(x.double().cpu(), inner.double().cpu(), "batch_first", None)
+                reference = expected(between, outer.double().cpu(), "batch_first", on_cpu(bias))
+                error = relative_error(torch.ops.ksmm.ks_chain(x, outer, inner, bias, launches=1).cpu(), reference)
                 count += 1
                 if not error < 2 * TOLERANCES[dtype]:
                     wrong += 1

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ksmm.patterns import Pattern
-from ksmm.problem import Problem
+from ksmm.problem import DTYPES, LAYOUTS, Problem
 from tests.cuda.products import assert_close, inputs, stored_as, tolerance
 from tests.shapes import bias_of, examples, expected, poison, problems
 
@@ -34,6 +34,22 @@ def test_any_shape(operator, order: str, problem: Problem, with_bias: bool) -> N
         except AssertionError as error:
             raise AssertionError(f"{name}: {error}") from error
         assert torch.equal(*results), f"{name}: two runs differ"
+
+
+@pytest.mark.parametrize("d", (1, 2, 3, 4, 6, 8, 12, 16, 24, 48))
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
+@pytest.mark.parametrize("b", (72, 200))
+def test_each_bias_reaches_its_column(operator, b: int, dtype: torch.dtype, d: int) -> None:
+    for layout in LAYOUTS:
+        problem = Problem(Pattern(2, b, 32, d), 300, dtype, layout, "cuda")
+        x, weight = inputs(problem)
+        stored, bias = stored_as(torch.zeros_like(weight), "packed"), bias_of(problem, True)
+        bias[3], bias[b], bias[-1] = float("inf"), float("nan"), -float("inf")
+        y = (bias if layout == "batch_first" else bias[:, None]).expand(problem.output_shape)
+        for entry in torch.ops.ksmm.configurations(x, stored, layout):
+            number, name = entry.split(" ", 1)
+            result = operator(x, stored, layout, bias, "default", int(number))
+            assert torch.equal(result.nan_to_num(nan=-7), y.nan_to_num(nan=-7)), f"{name}, {layout}"
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ struct FusedConsumer {
     }
   }
 
-  // The products of one plane of COLUMNS r.
+  // Adds the products of one plane of COLUMNS r.
   __device__ void multiply_plane(float (&sums)[Tile::columns / 2], int plane) {
     fence_sums<Tile::columns>(sums);
     int s = 0;
@@ -162,11 +162,11 @@ struct FusedConsumer {
       if (s + 4 <= task.segments) {
 #pragma unroll
         for (int step = 0; step < 4; ++step)
-          multiply_segment<T, Tile::columns>(sums, segment(plane, s + step), columns + step * 32, step > 0 || s > 0);
+          multiply_segment<T, Tile::columns>(sums, segment(plane, s + step), columns + step * 32, true);
         s += 4;
       } else {
         do {
-          multiply_segment<T, Tile::columns>(sums, segment(plane, s), columns + s % 4 * 32, s > 0);
+          multiply_segment<T, Tile::columns>(sums, segment(plane, s), columns + s % 4 * 32, true);
         } while (++s < task.segments);
       }
       commit_products();
@@ -184,14 +184,18 @@ struct FusedConsumer {
   __device__ void multiply_outer(int64_t n) {
     const int lane = threadIdx.x % 32;
     const int64_t row = n + threadIdx.x / 32 % 4 * 16 + lane / 4;
+    FusedBias<T, Tile> bias;
+    bias.read(task, 0, split * Tile::columns);
     for (int first = 0; first < task.b; first += Tile::outer_rows) {
       uint32_t packed[Tile::j][Tile::columns / 4];
       const int r = first + split * Tile::columns;
 #pragma unroll
       for (int plane = 0; plane < Tile::j; ++plane) {
         float sums[Tile::columns / 2];
+        bias.start(sums);
+        bias.read(task, (plane + 1) % Tile::j, plane + 1 < Tile::j ? r : r + Tile::outer_rows);
         multiply_plane(sums, plane);
-        pack_plane<T, Tile>(packed[plane], sums, task, plane, r);
+        pack_plane<T, Tile>(packed[plane], sums);
       }
       if (first + Tile::outer_rows >= task.b && threadIdx.x % 128 == 0) shared.x_empty.arrive();
       store_planes<Tile>(packed, task, row, r);

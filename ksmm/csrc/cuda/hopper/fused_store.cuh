@@ -6,21 +6,37 @@
 
 namespace ksmm::hopper {
 
-// Rounds the sums of a plane, with its bias: packed[2 q + h] holds columns 8 q + 2 t and the next, of row g + 8 h.
+// The bias of a plane's sums, zero where there is none: read while the plane before is multiplied. Each warp holds it
+// once, its lanes pairs of r in turns.
 template <class T, class Tile>
-__device__ inline void pack_plane(uint32_t (&packed)[Tile::columns / 4], const float (&sums)[Tile::columns / 2],
-                                  const FusedTask& task, int plane, int r) {
+struct FusedBias {
+  static constexpr int turns = (Tile::columns / 2 + 31) / 32;
+  float values[turns][2];
+
+  __device__ void read(const FusedTask& task, int plane, int r) {
 #pragma unroll
-  for (int q = 0; q < Tile::columns / 8; ++q) {
-    float bias[2] = {0, 0};
-    const int own = r + 8 * q + threadIdx.x % 4 * 2;
-    if (task.bias != nullptr && own < task.b)
-#pragma unroll
-      for (int next = 0; next < 2; ++next) bias[next] = to_float<T>(__ldg(task.bias + (own + next) * Tile::j + plane));
-#pragma unroll
-    for (int h = 0; h < 2; ++h)
-      packed[2 * q + h] = pack_pair<T>(sums[4 * q + 2 * h] + bias[0], sums[4 * q + 2 * h + 1] + bias[1]);
+    for (int at = 0; at < 2 * turns; ++at) {
+      const int own = r + 2 * (at / 2 * 32 + static_cast<int>(threadIdx.x) % 32) + at % 2;
+      const bool there = task.bias != nullptr && own < task.b;
+      values[at / 2][at % 2] = there ? to_float<T>(__ldg(task.bias + own * Tile::j + plane)) : 0;
+    }
   }
+
+  // Sums start from it. All lanes of the warp call it.
+  __device__ void start(float (&sums)[Tile::columns / 2]) const {
+#pragma unroll
+    for (int q = 0; q < Tile::columns / 4; ++q) {  // columns 8 (q / 2) + 2 (lane % 4) + q % 2 of rows g and g + 8
+      const float value = __shfl_sync(~0u, values[q / 16][q % 2], q / 2 % 8 * 4 + threadIdx.x % 4);
+      sums[q / 2 * 4 + q % 2] = sums[q / 2 * 4 + q % 2 + 2] = value;
+    }
+  }
+};
+
+// Rounds the sums of a plane: packed[2 q + h] holds columns 8 q + 2 t and the next, of row g + 8 h.
+template <class T, class Tile>
+__device__ inline void pack_plane(uint32_t (&packed)[Tile::columns / 4], const float (&sums)[Tile::columns / 2]) {
+#pragma unroll
+  for (int at = 0; at < Tile::columns / 4; ++at) packed[at] = pack_pair<T>(sums[2 * at], sums[2 * at + 1]);
 }
 
 // The J numbers of one (n, r), which are neighbours in Y: of the even r of a pair, or of the odd one.

@@ -58,11 +58,9 @@ __device__ void consume_planes(const PlanesTask& task, uint32_t ring, PlanesShar
   Ring<Tile::stages> at;
   int turn = 0;  // which of two chunks is next
   for (int64_t tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
+    const PlanesOrigin origin = planes_origin<Tile>(task, tile);
     float sums[P][Tile::r / 2];
-#pragma unroll
-    for (int plane = 0; plane < P; ++plane)
-#pragma unroll
-      for (int s = 0; s < Tile::r / 2; ++s) sums[plane][s] = 0;
+    start_planes<T, Tile>(sums, task, origin, warpgroup, thread % 32);
     for (int k = 0; k < task.c; k += Tile::k, at.advance()) {
       shared.full[at.slot].wait(at.phase);
       const uint32_t stage = ring + at.slot * Tile::stage_bytes;
@@ -81,7 +79,6 @@ __device__ void consume_planes(const PlanesTask& task, uint32_t ring, PlanesShar
       }
       if (thread % 32 == 0) shared.empty[at.slot].arrive();
     }
-    const PlanesOrigin origin = planes_origin<Tile>(task, tile);
     if constexpr (Tile::staged)
       PlanesStagedStore<T, Tile>::store(task, y, chunks, origin, sums, warpgroup, thread, turn);
     else

@@ -29,6 +29,38 @@ __device__ PlanesOrigin planes_origin(const PlanesTask& task, int64_t tile) {
           static_cast<int>(after_r - after_j * task.tiles_j) * Tile::j};
 }
 
+// Sums start from the bias, or from zero. Each warp reads the bias once, its lanes pairs of r in turns with all planes,
+// and shuffles it to those that need it: all of it is on its way at once, before the first product.
+template <class T, class Tile>
+__device__ inline void start_planes(float (&sums)[Tile::planes][Tile::r / 2], const PlanesTask& task,
+                                    const PlanesOrigin& origin, int warpgroup, int lane) {
+  constexpr int P = Tile::planes, turns = (Tile::r / 2 + 31) / 32;
+#pragma unroll
+  for (int plane = 0; plane < P; ++plane)
+#pragma unroll
+    for (int s = 0; s < Tile::r / 2; ++s) sums[plane][s] = 0;
+  if (task.bias == nullptr) return;
+  const int first = origin.j + (Tile::split ? warpgroup * P : 0), left = task.d - first;
+  const uint16_t* bias = task.bias + static_cast<int64_t>(origin.i) * task.b * task.d + first;
+  float values[turns][2][P];
+#pragma unroll
+  for (int at = 0; at < 2 * turns; ++at)
+#pragma unroll
+    for (int plane = 0; plane < P; ++plane) {
+      const int r = origin.r + 2 * (at / 2 * 32 + lane) + at % 2;
+      const bool there = r < task.b && plane < left;
+      values[at / 2][at % 2][plane] = there ? to_float<T>(__ldg(bias + static_cast<int64_t>(r) * task.d + plane)) : 0;
+    }
+#pragma unroll
+  for (int q = 0; q < Tile::r / 4; ++q)  // columns 8 (q / 2) + 2 (lane % 4) + q % 2 of rows g and g + 8
+#pragma unroll
+    for (int plane = 0; plane < P; ++plane) {
+      const int s = q / 2 * 4 + q % 2;
+      sums[plane][s] = __shfl_sync(~0u, values[q / 16][q % 2][plane], q / 2 % 8 * 4 + lane % 4);
+      sums[plane][s + 2] = sums[plane][s];
+    }
+}
+
 // Writes one thread's sums: for each of its rows n and columns r, all its planes, which are contiguous in Y. Where the
 // planes are all of d, so are those of two neighbouring r.
 template <class T, class Tile>
@@ -47,10 +79,6 @@ struct PlanesStore {
       *reinterpret_cast<uint32_t*>(to) = words[0];
   }
 
-  __device__ static float bias_at(const PlanesTask& task, int64_t place) {
-    return task.bias ? to_float<T>(task.bias[place]) : 0;
-  }
-
   // Elements of Y at `place` (within a row n) and following, from `value(element)`; `count` of them are inside.
   template <class Value>
   __device__ static void store_run(const PlanesTask& task, uint16_t* row, int64_t place, int count, Value value) {
@@ -58,14 +86,8 @@ struct PlanesStore {
     for (int at = 0; at < run; at += vector) {
       uint32_t words[vector / 2];
 #pragma unroll
-      for (int e = 0; e < vector; e += 2) {
-        float low = value(at + e), high = value(at + e + 1);
-        if (task.bias) {
-          low += at + e < count ? bias_at(task, place + at + e) : 0;
-          high += at + e + 1 < count ? bias_at(task, place + at + e + 1) : 0;
-        }
-        words[e / 2] = to_bits<T>(low) | static_cast<uint32_t>(to_bits<T>(high)) << 16;
-      }
+      for (int e = 0; e < vector; e += 2)
+        words[e / 2] = to_bits<T>(value(at + e)) | static_cast<uint32_t>(to_bits<T>(value(at + e + 1))) << 16;
       if (at + vector <= count) {
         put(row + place + at, words);
       } else {
@@ -130,7 +152,7 @@ struct PlanesStagedStore {
       turn ^= 1;
       if (issues) wait_for_store_reads<1>();
       synchronize(barrier, barrier_threads);
-      fill(task, chunk, origin, sums, q, warpgroup, thread);
+      fill(chunk, sums, q, warpgroup, thread);
       fence_for_engines();
       synchronize(barrier, barrier_threads);
       if (issues) {
@@ -144,8 +166,7 @@ struct PlanesStagedStore {
     }
   }
 
-  __device__ static void fill(const PlanesTask& task, char* chunk, const PlanesOrigin& origin,
-                              const float (&sums)[P][Tile::r / 2], int q, int warpgroup, int thread) {
+  __device__ static void fill(char* chunk, const float (&sums)[P][Tile::r / 2], int q, int warpgroup, int thread) {
     const int lane = thread % 32, t = lane % 4;
     const int first_plane = Tile::split ? warpgroup * P : 0;
     const int row = thread / 32 * 16 + PlanesFragments<Tile>::row_of(lane / 4);
@@ -153,17 +174,10 @@ struct PlanesStagedStore {
     for (int half = 0; half < 2; ++half)
 #pragma unroll
       for (int column = 0; column < 2; ++column) {
-        const int r = origin.r + q * 8 + 2 * t + column;
-        const int64_t place = (static_cast<int64_t>(origin.i) * task.b + r) * task.d + origin.j + first_plane;
-        const bool with_bias = task.bias != nullptr && r < task.b;
         char* to = chunk + (row + half * 8) * row_bytes + ((2 * t + column) * Tile::j + first_plane) * 2;
         uint16_t bits[P];
 #pragma unroll
-        for (int plane = 0; plane < P; ++plane) {
-          float value = sums[plane][q * 4 + half * 2 + column];
-          if (with_bias && origin.j + first_plane + plane < task.d) value += to_float<T>(task.bias[place + plane]);
-          bits[plane] = to_bits<T>(value);
-        }
+        for (int plane = 0; plane < P; ++plane) bits[plane] = to_bits<T>(sums[plane][q * 4 + half * 2 + column]);
         put(to, bits);
       }
   }

@@ -1,4 +1,4 @@
-// Finished sums to Y, with the bias; sums that are not finite are done again as plain float32 sums.
+// The bias to finished sums, and those to Y; sums that are not finite are done again as plain float32 sums.
 #pragma once
 
 #include "tf32_fragments.cuh"
@@ -19,7 +19,7 @@ __device__ __noinline__ float sum_again(const Tf32Task& task, int i, int r, int 
       task.weight_data + i * task.weight_strides[0] + r * task.weight_strides[1] + j * task.weight_strides[3];
   float sum = 0;
   for (int k = 0; k < task.c; ++k) sum = fmaf(x[k * task.x_strides[2]], weight[k], sum);
-  return sum;
+  return task.bias == nullptr ? sum : sum + task.bias[(static_cast<int64_t>(i) * task.b + r) * task.d + j];
 }
 
 // Whether one of them is an infinity or NaN.
@@ -31,6 +31,30 @@ __device__ inline bool any_not_finite(const float (&values)[COUNT]) {
   return test != 0;  // NaN differs from everything
 }
 
+// The lanes of each warp read the bias once, pairs of r in turns with all planes, and shuffle it to those that need it:
+// read where it is needed, between stores, each number would be waited for by itself. All lanes of the warp call it.
+template <class Tile>
+__device__ inline void add_bias(const Tf32Task& task, float (&sums)[Tile::units][Tile::unit_sums],
+                                const Tf32Place& place, int lane) {
+  constexpr int planes = Tile::planes, turns = (Tile::warpgroup_rows / 2 + 31) / 32;
+  float values[turns][2][planes];
+  const float* const bias = task.bias + static_cast<int64_t>(place.i) * task.b * task.d + place.j0;
+#pragma unroll
+  for (int at = 0; at < turns * 2 * planes; ++at) {
+    const int plane = at % planes, own = at / planes, r = place.r0 + 2 * (own / 2 * 32 + lane) + own % 2;
+    values[own / 2][own % 2][plane] = r < task.b && place.j0 + plane < task.d ? __ldg(bias + r * task.d + plane) : 0;
+  }
+#pragma unroll
+  for (int q = 0; q < Tile::unit_sums / 2; ++q)  // columns 8 (q / 2) + 2 (lane % 4) + q % 2
+#pragma unroll
+    for (int plane = 0; plane < planes; ++plane) {
+      const float value = __shfl_sync(~0u, values[q / 16][q % 2][plane], q / 2 % 8 * 4 + lane % 4);
+#pragma unroll
+      for (int part = 0; part < 2 * Tile::blocks; ++part)  // rows g and g + 8 of each block
+        sums[part / 2 * planes + plane][q / 2 * 4 + part % 2 * 2 + q % 2] += value;
+    }
+}
+
 template <class Tile>
 __device__ inline void store_batch_last(const Tf32Task& task, float (&sums)[Tile::units][Tile::unit_sums],
                                         const Tf32Place& place, int warp, int lane) {
@@ -39,7 +63,6 @@ __device__ inline void store_batch_last(const Tf32Task& task, float (&sums)[Tile
   if (n >= task.batch) return;
   const int r0 = place.r0 + 2 * t;
   const int64_t first_row = (static_cast<int64_t>(place.i) * task.b + r0) * task.d + place.j0;
-  const float* const bias = task.bias == nullptr ? nullptr : task.bias + first_row;
   const int64_t stride = task.batch * task.d;
   float* y = task.y + first_row * task.batch + n;
 #pragma unroll
@@ -51,8 +74,6 @@ __device__ inline void store_batch_last(const Tf32Task& task, float (&sums)[Tile
       float values[4] = {sums[0][q + e], sums[0][q + e + 2], sums[1][q + e], sums[1][q + e + 2]};
       if (any_not_finite(values))
         for (int v = 0; v < 4; ++v) values[v] = sum_again<Tile>(task, place.i, r0 + offset, place.j0, n + v);
-      if (bias != nullptr)
-        for (int v = 0; v < 4; ++v) values[v] += bias[offset * task.d];
       *reinterpret_cast<float4*>(y + e * stride) = make_float4(values[0], values[1], values[2], values[3]);
     }
   }
@@ -119,10 +140,6 @@ __device__ inline void store_batch_first(const Tf32Task& task, float (&sums)[Til
 #pragma unroll
         for (int v = 0; v < count; ++v)
           if (v < limit) values[v] = sum_again<Tile>(task, place.i, r0 + offset + v / planes, place.j0 + v % planes, n);
-      if (task.bias != nullptr)
-#pragma unroll
-        for (int v = 0; v < count; ++v)
-          if (v < limit) values[v] += task.bias[first_feature + offset * task.d + v];
       float* const to = y + offset * task.d;
       if (count % 8 == 0 && task.whole_sectors) {  // the same for all lanes
         __syncwarp();

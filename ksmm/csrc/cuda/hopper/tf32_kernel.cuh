@@ -118,10 +118,11 @@ __device__ inline void consume(const Tf32Task& task, char* stages, Tf32Shared<Ti
       consumer.stage(x, weight, before);
       before = &shared.empty[ring.slot];
     }
-    consumer.drain(*before);
     const Tf32Place place = {at.i, at.row_tile * Tile::rows + r_offset, at.plane_tile * Tile::planes,
                              static_cast<int64_t>(at.batch_tile) * Tile::batch +
                                  (Tile::split_b ? 0 : consumer.warpgroup * Tile::warpgroup_batch)};
+    consumer.drain(*before);
+    if (task.bias != nullptr) add_bias<Tile>(task, consumer.sums, place, consumer.lane);
     if constexpr (Tile::access == Access::rows)
       store_batch_last<Tile>(task, consumer.sums, place, consumer.warp, consumer.lane);
     else
