@@ -19,11 +19,19 @@ constexpr int64_t multiple_of_rows = 256;  // whole tiles
 constexpr int buffers = 2;                 // of X' and of Y': one is transposed while the other is multiplied
 constexpr int64_t parts_of_workspace = 3;  // a part takes a third of most_bytes_between_passes
 
-// So many rows of the batch at a time, and multiprocessors that multiply while the others transpose.
+// How many rows of the batch are taken at a time, and by how many multiprocessors they are multiplied while the others
+// transpose. The first part has fewer rows than the others where that pays, and so has the last one, since the first X
+// and the last Y are transposed with nothing beside them.
 struct Plan {
-  int64_t rows;
+  int64_t edge, rows;
   int multiplying;
   double seconds;
+
+  int64_t parts(int64_t batch) const { return 1 + parts_of(batch - edge, rows); }
+  int64_t first_row(int64_t part, int64_t batch) const {
+    return part == 0 ? 0 : std::min(batch, edge + (part - 1) * rows);
+  }
+  int64_t rows_of(int64_t part, int64_t batch) const { return first_row(part + 1, batch) - first_row(part, batch); }
 };
 
 // What is left for the products.
@@ -36,39 +44,69 @@ Machine part_of(const Machine& machine, int multiprocessors) {
   return part;
 }
 
+// So many products of as many rows.
+struct Products {
+  int64_t count;
+  Problem problem;
+  const Configuration* configuration;
+};
+template <Family FAMILY>
+Products products_of(const Problem& problem, const Operands& operands, const Machine& machine, int64_t count,
+                     int64_t rows) {
+  const Passes passes = describe_passes(problem, operands, rows, nullptr, nullptr);
+  return {count, passes.product, choose_product<FAMILY>(passes, machine)};
+}
+
 // While a part is multiplied, others are transposed, at no more than 1.8 times the share of the memory's rate of these
-// multiprocessors, and after that by all of them. The first X and the last Y have nothing beside them. Where memory
-// rules it moves what is transposed and, half as much, what is multiplied, at 0.85 of its rate. A part more costs 16
-// us. Fitted to 40 problems on an H200, where more than five parts were never the fastest by much.
-double seconds_of(const Problem& problem, const Configuration& configuration, const Problem& product,
-                  const Machine& machine, const Plan& plan) {
-  const double parts = static_cast<double>(parts_of(problem.batch, plan.rows));
-  const double rate = transposition_rate(problem, machine);
-  const double all = transposed_bytes(problem, problem.batch), alone = all / parts, beside = all - alone;
-  const double products = parts * configuration.seconds(product, part_of(machine, plan.multiplying));
+// multiprocessors, and after that by all of them. The first X and the last Y have nothing beside them. Where
+// memory rules it moves what is transposed and, half as much, what is multiplied, at 0.85 of its rate. A part more
+// costs a start. Fitted to 40 problems on an H200, five of them in 16 bits, where more than five parts were never the
+// fastest by much.
+double seconds_of(const Problem& problem, const Products (&products)[3], const Machine& machine, const Plan& plan) {
+  const double start = problem.dtype == Dtype::float32 ? 16e-6 : 40e-6;
+  const Machine multiplying = part_of(machine, plan.multiplying);
+  double multiplied = 0;
+  for (const Products& each : products)
+    multiplied += static_cast<double>(each.count) * each.configuration->seconds(each.problem, multiplying);
+  const double rate = transposition_rate(problem, machine), all = transposed_bytes(problem, problem.b + problem.c);
+  const auto share_of_batch = [&](const Products& of) {
+    return static_cast<double>(of.problem.batch) / static_cast<double>(problem.batch);
+  };
+  const double alone = transposed_bytes(problem, problem.c) * share_of_batch(products[0]) +
+                       transposed_bytes(problem, problem.b) * share_of_batch(products[2]);
   const double aside = 1.0 - static_cast<double>(plan.multiplying) / machine.multiprocessors;
-  const double left = std::max(0.0, beside - products * 1.8 * aside * machine.memory_rate);
-  const double memory = (beside + 0.5 * all) / (0.85 * machine.memory_rate);
-  return alone / rate + std::max(products + left / rate, memory) + parts * 16e-6;
+  const double left = std::max(0.0, all - alone - multiplied * 1.8 * aside * machine.memory_rate);
+  const double memory = (all - alone + 0.5 * all) / (0.85 * machine.memory_rate);
+  return alone / rate + std::max(multiplied + left / rate, memory) +
+         static_cast<double>(plan.parts(problem.batch)) * start;
 }
 
 template <Family FAMILY>
 Plan plan_for(const Problem& problem, const Operands& operands, const Machine& machine) {
-  Plan best = {0, 0, 1e9};
-  const int64_t features = problem.a * problem.d * (problem.b + problem.c);
+  Plan best = {0, 0, 0, 1e9};
+  const int64_t features = problem.a * problem.d * (problem.b + problem.c), batch = problem.batch;
   const int64_t most = rows_of_part(problem, parts_of_workspace * features);
-  for (int64_t parts = std::max<int64_t>(2, parts_of(problem.batch, most)), last = parts + 4; parts < last; ++parts) {
-    const int64_t rows = parts_of(parts_of(problem.batch, parts), multiple_of_rows) * multiple_of_rows;
-    if (rows >= problem.batch || rows > most) continue;
-    const Passes passes = describe_passes(problem, operands, rows, nullptr, nullptr);
-    const Configuration* configuration = choose_product<FAMILY>(passes, machine);
-    if (configuration == nullptr) continue;
-    for (int aside = 4; aside <= machine.multiprocessors / 3; aside += 4) {
-      Plan plan = {rows, machine.multiprocessors - aside, 0};
-      plan.seconds = seconds_of(problem, *configuration, passes.product, machine, plan);
-      if (plan.seconds < best.seconds) best = plan;
+  const auto whole = [](int64_t rows, int64_t by) {
+    return parts_of(parts_of(rows, by), multiple_of_rows) * multiple_of_rows;
+  };
+  for (int64_t parts = std::max<int64_t>(2, parts_of(batch, most)), last = parts + 4; parts < last; ++parts)
+    for (int64_t of_edge = 1; of_edge <= (parts == 2 ? 1 : 3); ++of_edge) {  // of the others' rows, one in so many
+      Plan plan = {0, whole(of_edge * batch, (parts - 2) * of_edge + 2), 0, 0};
+      plan.edge = whole(plan.rows, of_edge);
+      if (plan.edge >= batch || plan.rows > most) continue;
+      const int64_t count = plan.parts(batch);
+      const auto of = [&](int64_t times, int64_t part) {
+        return products_of<FAMILY>(problem, operands, machine, times, plan.rows_of(part, batch));
+      };
+      const Products products[3] = {of(1, 0), of(count - 2, 1), of(1, count - 1)};
+      if (std::any_of(products, products + 3, [](const Products& each) { return each.configuration == nullptr; }))
+        continue;
+      for (int aside = 4; aside <= machine.multiprocessors / 3; aside += 4) {
+        plan.multiplying = machine.multiprocessors - aside;
+        plan.seconds = seconds_of(problem, products, machine, plan);
+        if (plan.seconds < best.seconds) best = plan;
+      }
     }
-  }
   return best;
 }
 
@@ -97,8 +135,8 @@ struct Pipeline {
   char *x, *y;
 
   Passes part(int64_t index) const {
-    const int64_t n = index * plan.rows, rows = std::min(plan.rows, problem.batch - n);
-    return describe_passes(problem, from_row(problem, operands, n), rows, x + index % buffers * bytes * problem.c,
+    return describe_passes(problem, from_row(problem, operands, plan.first_row(index, problem.batch)),
+                           plan.rows_of(index, problem.batch), x + index % buffers * bytes * problem.c,
                            y + index % buffers * bytes * problem.b);
   }
 
@@ -110,7 +148,7 @@ struct Pipeline {
   }
 
   cudaError_t run(cudaStream_t stream, SideStream* const (&sides)[2]) const {
-    const int64_t parts = parts_of(problem.batch, plan.rows);
+    const int64_t parts = plan.parts(problem.batch);
     cudaError_t error = transpose(part(0).x, stream);
     const auto then = [&](auto step) { error = error == cudaSuccess ? step() : error; };
     for (int64_t index = 0; index < parts; ++index) {

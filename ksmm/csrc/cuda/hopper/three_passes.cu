@@ -27,7 +27,7 @@ double seconds(const Problem& problem, const Machine& machine) {
   const Passes passes = describe_passes(problem, arranged_operands(problem), problem.batch, nullptr, nullptr);
   const Configuration* configuration = choose_product<FAMILY>(passes, machine);
   if (configuration == nullptr) return 1e9;
-  const double transpositions = transposed_bytes(problem, problem.batch) / transposition_rate(problem, machine);
+  const double transpositions = transposed_bytes(problem, problem.b + problem.c) / transposition_rate(problem, machine);
   return (problem.dtype == Dtype::float32 ? 1e-6 : 4e-6) + transpositions +
          configuration->seconds(passes.product, machine);
 }

@@ -80,10 +80,11 @@ inline Operands arranged_operands(const Problem& problem) {
   return arranged;
 }
 
-// Bytes that the two transpositions read and write, and their rate in bytes per second: 0.92 and 0.93 of a copy's.
-inline double transposed_bytes(const Problem& problem, int64_t rows) {
-  const double features = static_cast<double>(problem.a) * problem.d * (problem.b + problem.c);
-  return 2 * size_of(problem.dtype) * features * static_cast<double>(rows);
+// Bytes that a transposition of so many features of all rows reads and writes, and the rate of both transpositions in
+// bytes per second: 0.92 and 0.93 of a copy's.
+inline double transposed_bytes(const Problem& problem, int64_t features) {
+  return 2.0 * size_of(problem.dtype) * static_cast<double>(problem.a) * problem.d * features *
+         static_cast<double>(problem.batch);
 }
 inline double transposition_rate(const Problem& problem, const Machine& machine) {
   return (problem.dtype == Dtype::float32 ? 0.92 : 0.93) * machine.memory_rate;
