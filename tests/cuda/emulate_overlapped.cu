@@ -58,7 +58,8 @@ cudaError_t transpose(const Transposition& of, cudaStream_t stream) {
   });
 }
 
-void multiply(const Problem& of, const Operands& by) {
+// planes: X is [n][i][j][k], as it is between two passes.
+void multiply(const Problem& of, const Operands& by, bool planes = false) {
   const bool last = of.layout == Layout::batch_last;
   const auto *x = static_cast<const float*>(by.x), *weight = static_cast<const float*>(by.weight);
   const auto* bias = static_cast<const float*>(by.bias);
@@ -69,7 +70,7 @@ void multiply(const Problem& of, const Operands& by) {
           const int64_t row = (i * of.b + r) * of.d + j;
           float sum = bias == nullptr ? 0 : bias[row];
           for (int64_t k = 0; k < of.c; ++k) {
-            const int64_t feature = (i * of.c + k) * of.d + j;
+            const int64_t feature = planes ? (i * of.d + j) * of.c + k : (i * of.c + k) * of.d + j;
             const int64_t* strides = by.weight_strides;
             sum += x[last ? feature * by.x_stride + n : n * by.x_stride + feature] *
                    weight[i * strides[0] + r * strides[1] + k * strides[2] + j * strides[3]];
@@ -78,17 +79,18 @@ void multiply(const Problem& of, const Operands& by) {
         }
 }
 
+template <bool PLANES>
 constexpr Configuration product = {
     "product", false, [](const Problem&, const Operands&, const Machine&) { return true; },
     [](const Problem& problem, const Machine& machine) {
       return 1e-6 + product_seconds * static_cast<double>(problem.batch) * 132 / machine.multiprocessors;
     },
     [](const Problem& problem, const Operands& operands, const Machine&, const Workspace&, cudaStream_t stream) {
-      return queue.add(stream, [=] { multiply(problem, operands); });
+      return queue.add(stream, [=] { multiply(problem, operands, PLANES); });
     }};
-Configurations tf32_configurations() { return {&product, 1}; }
+Configurations tf32_configurations() { return {&product<false>, 1}; }
 Configurations gemm_configurations() { return {nullptr, 0}; }
-Configurations portable_configurations() { return {&product, 1}; }
+Configurations portable_configurations() { return {&product<false>, 1}; }
 
 // From [i][r][j] to [i][j][r].
 cudaError_t arrange_bias(const Problem& problem, const void** bias, const Workspace& workspace, cudaStream_t stream) {
@@ -100,6 +102,8 @@ cudaError_t arrange_bias(const Problem& problem, const void** bias, const Worksp
 }
 
 namespace hopper {
+
+Configurations exchange_products() { return {&product<true>, 1}; }
 
 SideStream::SideStream(cudaStream_t main) : main_(main), error_(cudaSuccess) {
   static uintptr_t borrowed = 1;
@@ -152,6 +156,7 @@ bool is_right(const Configuration& configuration, Problem problem, int multiproc
 
   Machine machine = {};
   machine.capability = 90, machine.multiprocessors = multiprocessors, machine.pairs = multiprocessors / 2;
+  machine.octets = multiprocessors / 8;
   machine.memory_rate = memory_rate;
   operands.y = y.data();
   std::vector<std::unique_ptr<std::vector<char>>> room;
@@ -175,7 +180,7 @@ int main(int count, char** arguments) {
   const auto one_of = [&](std::initializer_list<int64_t> values) { return values.begin()[random() % values.size()]; };
   const Configurations family = hopper::overlapped_pass_configurations();
   int wrong = 0;
-  std::map<size_t, int> pieces;
+  std::map<size_t, int> pieces;  // the more, the more parts
   for (int at = 0; at < family.count; ++at) {
     int failed = 0;
     for (int tried = 0; tried < cases; ++tried) {

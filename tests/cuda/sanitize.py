@@ -43,7 +43,12 @@ CHAINS = [  # two factors, which one launch takes (the last one for a handful of
 ]
 BATCHES_OF_CHAINS = (3, 12, 20, 72, 300)
 BATCHES = (3, 72)
-OWN_BATCHES = {"few": (1, 2, 17), "overlapped passes": (300, 700), "overlapped passes strict": (300, 700)}
+OWN_BATCHES = {
+    "few": (1, 2, 17),
+    "overlapped passes": (300, 700),
+    "overlapped passes strict": (300, 700),
+    "overlapped two passes": (300, 700),
+}
 """For the configuration of that name alone: one has a kernel for each number of rows, the others take parts of 256."""
 ORDERS = (((0, 3, 1, 2), 0), ((0, 3, 2, 1), 0), ((0, 1, 2, 3), 1))
 """How (a, b, c, d) is stored, and how many elements into its allocation X begins."""

@@ -63,6 +63,7 @@ def test_each_bias_reaches_its_column(operator, b: int, dtype: torch.dtype, d: i
         ("overlapped passes", torch.float32, 70_004),
         ("overlapped passes strict", torch.float32, 70_004),
         ("overlapped passes", torch.float16, 140_001),
+        ("overlapped two passes", torch.float16, 140_001),
     ],
     ids=str,
 )

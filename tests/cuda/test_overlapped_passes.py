@@ -22,6 +22,8 @@ KINDS = (
     ("overlapped passes strict", torch.float32),
     ("overlapped passes", torch.float16),
     ("overlapped passes", torch.bfloat16),
+    ("overlapped two passes", torch.float16),
+    ("overlapped two passes", torch.bfloat16),
 )
 kinds = pytest.mark.parametrize(("name", "dtype"), KINDS, ids=str)
 

@@ -2,10 +2,8 @@
 #include <algorithm>
 #include <iterator>
 
-#include "../transpose.cuh"
 #include "exchange.h"
 #include "exchange_family.h"
-#include "passes.h"
 
 namespace ksmm::hopper {
 
@@ -13,13 +11,12 @@ namespace ksmm::hopper {
 
 namespace {
 
-// The product of some rows of the batch, whose X is where the source says.
-GemmView view_of(const Problem& problem, const Operands& operands, int64_t rows, ExchangeSource source, const void* x) {
+GemmView view_of(const Problem& problem, const Operands& operands, ExchangeSource source) {
   const auto& [a, b, c, d, batch, dtype, layout, precision] = problem;
   GemmView view = {};
   view.dtype = dtype, view.rows_contiguous = false;
-  view.groups_i = a, view.groups_j = d, view.rows = rows, view.b = b, view.c = c;
-  view.x = x;
+  view.groups_i = a, view.groups_j = d, view.rows = batch, view.b = b, view.c = c;
+  view.x = operands.x;
   if (source == ExchangeSource::planes)
     view.x_strides = {c * d, c, a * c * d, 1};
   else
@@ -33,47 +30,40 @@ bool suits(const Problem& problem) {
   return problem.layout == Layout::batch_first && problem.d > 1 && problem.batch > 0 && problem.dtype != Dtype::float32;
 }
 
-template <int COLUMNS>
-struct OnePass {
-  static constexpr ExchangeShape shape = {ExchangeSource::interleaved, COLUMNS, 16};
+// One kernel: all of a product in one pass, or the second pass of two.
+template <ExchangeSource SOURCE, int COLUMNS, int GROUP>
+struct Product {
+  static constexpr ExchangeShape shape = {SOURCE, COLUMNS, GROUP};
 
-  static GemmView view(const Problem& problem, const Operands& operands) {
-    return view_of(problem, operands, problem.batch, shape.source, operands.x);
-  }
   static bool takes(const Problem& problem, const Operands& operands, const Machine& machine) {
-    return suits(problem) && exchange_takes(view(problem, operands), shape, machine);
+    return suits(problem) && exchange_takes(view_of(problem, operands, SOURCE), shape, machine);
   }
   static double seconds(const Problem& problem, const Machine& machine) {
-    return exchange_seconds(view(problem, {}), shape, machine);
+    return exchange_seconds(view_of(problem, {}, SOURCE), shape, machine);
   }
   static cudaError_t launch(const Problem& problem, const Operands& operands, const Machine& machine, const Workspace&,
                             cudaStream_t stream) {
-    return launch_exchange(view(problem, operands), shape, machine, stream);
+    return launch_exchange(view_of(problem, operands, SOURCE), shape, machine, stream);
   }
   static constexpr Configuration as(const char* name) { return {name, true, takes, seconds, launch}; }
 };
 
 template <int COLUMNS, int GROUP>
 struct TwoPasses {
-  static constexpr ExchangeShape shape = {ExchangeSource::planes, COLUMNS, GROUP};
+  using Second = Product<ExchangeSource::planes, COLUMNS, GROUP>;
 
   static int64_t features(const Problem& problem) { return problem.a * problem.c * problem.d; }
 
-  static Transposition transposition(const Problem& problem, const void* x, int64_t rows, void* between) {
-    return {size_of(problem.dtype), x, between, rows * problem.a, problem.c, problem.d};
-  }
   static bool takes(const Problem& problem, const Operands& operands, const Machine& machine) {
-    if (!suits(problem) || operands.x_stride != features(problem)) return false;
-    const int64_t rows = rows_of_part(problem, features(problem));
-    // what is in between is aligned
-    return can_transpose(transposition(problem, operands.x, rows, nullptr)) &&
-           exchange_takes(view_of(problem, operands, rows, shape.source, nullptr), shape, machine);
+    if (!suits_two_passes(problem, operands)) return false;
+    const Passes passes =
+        describe_two_passes(problem, operands, rows_of_part(problem, features(problem)), nullptr);  // is aligned
+    return Second::takes(passes.product, passes.of_product, machine);
   }
   // The transposition runs at about 0.93 of the rate of a copy.
   static double seconds(const Problem& problem, const Machine& machine) {
     const double elements = static_cast<double>(problem.batch) * static_cast<double>(features(problem));
-    return 2 * size_of(problem.dtype) * elements / (0.93 * machine.memory_rate) +
-           exchange_seconds(view_of(problem, {}, problem.batch, shape.source, nullptr), shape, machine);
+    return 2 * size_of(problem.dtype) * elements / (0.93 * machine.memory_rate) + Second::seconds(problem, machine);
   }
   static cudaError_t launch(const Problem& problem, const Operands& operands, const Machine& machine,
                             const Workspace& workspace, cudaStream_t stream) {
@@ -82,16 +72,18 @@ struct TwoPasses {
     void* const between = workspace.allocate(static_cast<size_t>(bytes), workspace.context);
     cudaError_t error = cudaSuccess;
     for (int64_t n = 0; n < problem.batch && error == cudaSuccess; n += part) {
-      const int64_t rows = std::min(part, problem.batch - n);
-      const Operands of_part = from_row(problem, operands, n);
-      error = transpose(transposition(problem, of_part.x, rows, between), stream);
-      if (error == cudaSuccess)
-        error = launch_exchange(view_of(problem, of_part, rows, shape.source, between), shape, machine, stream);
+      const Passes passes =
+          describe_two_passes(problem, from_row(problem, operands, n), std::min(part, problem.batch - n), between);
+      error = transpose(passes.x, stream);
+      if (error == cudaSuccess) error = Second::launch(passes.product, passes.of_product, machine, workspace, stream);
     }
     return error;
   }
   static constexpr Configuration as(const char* name) { return {name, true, takes, seconds, launch}; }
 };
+
+template <int COLUMNS>
+using OnePass = Product<ExchangeSource::interleaved, COLUMNS, 16>;
 
 constexpr Configuration family[] = {
     OnePass<64>::as("one pass j16 r64"),         OnePass<96>::as("one pass j16 r96"),
@@ -100,13 +92,22 @@ constexpr Configuration family[] = {
     TwoPasses<64, 24>::as("two passes j24 r64"),
 };
 
+constexpr Configuration products[] = {
+    TwoPasses<64, 16>::Second::as("j16 r64"),
+    TwoPasses<96, 16>::Second::as("j16 r96"),
+    TwoPasses<128, 16>::Second::as("j16 r128"),
+    TwoPasses<64, 24>::Second::as("j24 r64"),
+};
+
 }  // namespace
 
 Configurations exchange_configurations() { return {family, static_cast<int>(std::size(family))}; }
+Configurations exchange_products() { return {products, static_cast<int>(std::size(products))}; }
 
 #else
 
 Configurations exchange_configurations() { return {nullptr, 0}; }
+Configurations exchange_products() { return {nullptr, 0}; }
 
 #endif
 

@@ -1,9 +1,11 @@
-// batch_first with d > 1 in three passes, of which the transpositions of some rows of the batch run beside the products
-// of others: those wait for memory, and these, where b and c are large, for arithmetic.
+// batch_first with d > 1 in three passes, or two, of which the transpositions of some rows of the batch run beside the
+// products of others: those wait for memory, and these, where b and c are large, for arithmetic; and products in
+// clusters of eight blocks leave some multiprocessors idle.
 #include <algorithm>
 #include <iterator>
 
 #include "../arrange.cuh"
+#include "exchange_family.h"
 #include "overlap.cuh"
 #include "side_stream.h"
 #include "three_passes.cuh"
@@ -44,48 +46,92 @@ Machine part_of(const Machine& machine, int multiprocessors) {
   return part;
 }
 
+// X and Y transposed, and products of one of these families in between.
+template <Family FAMILY>
+struct ThreePasses {
+  static constexpr bool transposes_y = true;
+  static int64_t features(const Problem& problem) { return problem.a * problem.d * (problem.b + problem.c); }
+  static Passes describe(const Problem& problem, const Operands& operands, int64_t rows, void* x, void* y) {
+    return describe_passes(problem, operands, rows, x, y);
+  }
+  static Configurations products(const Problem& problem) { return FAMILY(problem); }
+  static bool takes(const Problem& problem, const Operands& operands, const Machine& machine) {
+    return takes_in_parts<FAMILY>(problem, operands, machine, multiple_of_rows);
+  }
+  static constexpr int step = 4;  // of multiprocessors
+  static int most(const Machine& machine) { return machine.multiprocessors - step; }
+  static Machine part(const Machine& machine, int multiprocessors) { return part_of(machine, multiprocessors); }
+  static bool arranges_bias(const Problem& problem) { return !by_batch_last(problem); }
+};
+
+// X transposed, and products in clusters that leave Y as it is to be.
+struct TwoPasses {
+  static constexpr bool transposes_y = false;
+  static int64_t features(const Problem& problem) { return problem.a * problem.d * problem.c; }
+  static Passes describe(const Problem& problem, const Operands& operands, int64_t rows, void* x, void*) {
+    return describe_two_passes(problem, operands, rows, x);
+  }
+  static Configurations products(const Problem&) { return exchange_products(); }
+  static bool takes(const Problem& problem, const Operands& operands, const Machine& machine) {
+    if (!suits_two_passes(problem, operands)) return false;
+    const Passes passes = describe(problem, operands, multiple_of_rows, nullptr, nullptr);
+    return choose_product(exchange_products(), passes, machine) != nullptr;
+  }
+  static constexpr int step = 8;
+  static int most(const Machine& machine) { return step * machine.octets; }
+  // The cost model of these products has the cache's rate shared by all clusters, not by all multiprocessors.
+  static Machine part(const Machine& machine, int multiprocessors) {
+    Machine part = part_of(machine, multiprocessors);
+    part.octets = multiprocessors / step;
+    part.cache_rate = machine.cache_rate * part.octets / machine.octets;
+    return part;
+  }
+  static bool arranges_bias(const Problem&) { return false; }
+};
+
 // So many products of as many rows.
 struct Products {
   int64_t count;
   Problem problem;
   const Configuration* configuration;
 };
-template <Family FAMILY>
+template <class Way>
 Products products_of(const Problem& problem, const Operands& operands, const Machine& machine, int64_t count,
                      int64_t rows) {
-  const Passes passes = describe_passes(problem, operands, rows, nullptr, nullptr);
-  return {count, passes.product, choose_product<FAMILY>(passes, machine)};
+  const Passes passes = Way::describe(problem, operands, rows, nullptr, nullptr);
+  return {count, passes.product, choose_product(Way::products(passes.product), passes, machine)};
 }
 
+int fewest_multiplying(const Machine& machine) { return 2 * machine.multiprocessors / 3; }
+
 // While a part is multiplied, others are transposed, at no more than 1.8 times the share of the memory's rate of these
-// multiprocessors, and after that by all of them. The first X and the last Y have nothing beside them. Where
-// memory rules it moves what is transposed and, half as much, what is multiplied, at 0.85 of its rate. A part more
-// costs a start. Fitted to 40 problems on an H200, five of them in 16 bits, where more than five parts were never the
-// fastest by much.
+// multiprocessors, and after that by all of them. The first X and the last Y have nothing beside them. Where memory
+// rules it moves what is transposed and what is multiplied, at 0.85 of its rate. A part more costs 16 us. Fitted to
+// 40 problems on an H200, where more than five parts were never the fastest by much.
+template <class Way>
 double seconds_of(const Problem& problem, const Products (&products)[3], const Machine& machine, const Plan& plan) {
-  const double start = problem.dtype == Dtype::float32 ? 16e-6 : 40e-6;
-  const Machine multiplying = part_of(machine, plan.multiplying);
+  const Machine multiplying = Way::part(machine, plan.multiplying);
   double multiplied = 0;
   for (const Products& each : products)
     multiplied += static_cast<double>(each.count) * each.configuration->seconds(each.problem, multiplying);
-  const double rate = transposition_rate(problem, machine), all = transposed_bytes(problem, problem.b + problem.c);
+  const double rate = transposition_rate(problem, machine);
+  const double of_x = transposed_bytes(problem, problem.c), of_y = transposed_bytes(problem, problem.b);
+  const double all = transposed_bytes(problem, Way::features(problem) / (problem.a * problem.d));
   const auto share_of_batch = [&](const Products& of) {
     return static_cast<double>(of.problem.batch) / static_cast<double>(problem.batch);
   };
-  const double alone = transposed_bytes(problem, problem.c) * share_of_batch(products[0]) +
-                       transposed_bytes(problem, problem.b) * share_of_batch(products[2]);
+  const double alone = of_x * share_of_batch(products[0]) + (all - of_x) * share_of_batch(products[2]);
   const double aside = 1.0 - static_cast<double>(plan.multiplying) / machine.multiprocessors;
   const double left = std::max(0.0, all - alone - multiplied * 1.8 * aside * machine.memory_rate);
-  const double memory = (all - alone + 0.5 * all) / (0.85 * machine.memory_rate);
+  const double memory = (all - alone + 0.5 * (of_x + of_y)) / (0.85 * machine.memory_rate);
   return alone / rate + std::max(multiplied + left / rate, memory) +
-         static_cast<double>(plan.parts(problem.batch)) * start;
+         static_cast<double>(plan.parts(problem.batch)) * 16e-6;
 }
 
-template <Family FAMILY>
+template <class Way>
 Plan plan_for(const Problem& problem, const Operands& operands, const Machine& machine) {
   Plan best = {0, 0, 0, 1e9};
-  const int64_t features = problem.a * problem.d * (problem.b + problem.c), batch = problem.batch;
-  const int64_t most = rows_of_part(problem, parts_of_workspace * features);
+  const int64_t batch = problem.batch, most = rows_of_part(problem, parts_of_workspace * Way::features(problem));
   const auto whole = [](int64_t rows, int64_t by) {
     return parts_of(parts_of(rows, by), multiple_of_rows) * multiple_of_rows;
   };
@@ -96,35 +142,35 @@ Plan plan_for(const Problem& problem, const Operands& operands, const Machine& m
       if (plan.edge >= batch || plan.rows > most) continue;
       const int64_t count = plan.parts(batch);
       const auto of = [&](int64_t times, int64_t part) {
-        return products_of<FAMILY>(problem, operands, machine, times, plan.rows_of(part, batch));
+        return products_of<Way>(problem, operands, machine, times, plan.rows_of(part, batch));
       };
       const Products products[3] = {of(1, 0), of(count - 2, 1), of(1, count - 1)};
       if (std::any_of(products, products + 3, [](const Products& each) { return each.configuration == nullptr; }))
         continue;
-      for (int aside = 4; aside <= machine.multiprocessors / 3; aside += 4) {
-        plan.multiplying = machine.multiprocessors - aside;
-        plan.seconds = seconds_of(problem, products, machine, plan);
+      for (int some = Way::most(machine); some >= fewest_multiplying(machine); some -= Way::step) {
+        plan.multiplying = some;
+        plan.seconds = seconds_of<Way>(problem, products, machine, plan);
         if (plan.seconds < best.seconds) best = plan;
       }
     }
   return best;
 }
 
-template <Family FAMILY>
+template <class Way>
 bool takes(const Problem& problem, const Operands& operands, const Machine& machine) {
   constexpr int fewest = 16;  // some of which can be set aside
-  return machine.multiprocessors >= fewest && problem.batch > multiple_of_rows &&
-         takes_in_parts<FAMILY>(problem, operands, machine, multiple_of_rows);
+  return machine.multiprocessors >= fewest && Way::most(machine) >= fewest_multiplying(machine) &&
+         problem.batch > multiple_of_rows && Way::takes(problem, operands, machine);
 }
 
-template <Family FAMILY>
+template <class Way>
 double seconds(const Problem& problem, const Machine& machine) {
-  return plan_for<FAMILY>(problem, arranged_operands(problem), machine).seconds;
+  return plan_for<Way>(problem, arranged_operands(problem), machine).seconds;
 }
 
 // The parts of one call. X of the next part and Y of the part before are transposed on the main stream, while this part
 // is multiplied on one of two others, in turn: the products of the next part begin where those of this one leave off.
-template <Family FAMILY>
+template <class Way>
 struct Pipeline {
   const Problem& problem;
   const Operands& operands;
@@ -135,16 +181,20 @@ struct Pipeline {
   char *x, *y;
 
   Passes part(int64_t index) const {
-    return describe_passes(problem, from_row(problem, operands, plan.first_row(index, problem.batch)),
-                           plan.rows_of(index, problem.batch), x + index % buffers * bytes * problem.c,
-                           y + index % buffers * bytes * problem.b);
+    return Way::describe(problem, from_row(problem, operands, plan.first_row(index, problem.batch)),
+                         plan.rows_of(index, problem.batch), x + index % buffers * bytes * problem.c,
+                         Way::transposes_y ? y + index % buffers * bytes * problem.b : nullptr);
   }
 
   cudaError_t multiply(const Passes& passes, cudaStream_t stream) const {
-    const Configuration* configuration = choose_product<FAMILY>(passes, machine);
+    const Configuration* configuration = choose_product(Way::products(passes.product), passes, machine);
     if (configuration == nullptr) return cudaErrorInvalidValue;
-    return configuration->launch(passes.product, passes.of_product, part_of(machine, plan.multiplying), workspace,
+    return configuration->launch(passes.product, passes.of_product, Way::part(machine, plan.multiplying), workspace,
                                  stream);
+  }
+
+  cudaError_t transpose_y(int64_t index, cudaStream_t stream) const {
+    return Way::transposes_y ? transpose(part(index).y, stream) : cudaSuccess;
   }
 
   cudaError_t run(cudaStream_t stream, SideStream* const (&sides)[2]) const {
@@ -157,43 +207,49 @@ struct Pipeline {
       then([&] { return multiply(part(index), present.stream()); });
       if (index > 0) then([&] { return before.join(); });
       if (index + 1 < parts) then([&] { return transpose(part(index + 1).x, stream); });
-      if (index > 0) then([&] { return transpose(part(index - 1).y, stream); });
+      if (index > 0) then([&] { return transpose_y(index - 1, stream); });
     }
     // also where something failed: the main stream waits for all that was enqueued
     for (SideStream* side : sides) {
       const cudaError_t joined = side->join();
       then([&] { return joined; });
     }
-    then([&] { return transpose(part(parts - 1).y, stream); });
+    then([&] { return transpose_y(parts - 1, stream); });
     return error;
   }
 };
 
-template <Family FAMILY>
+template <class Way>
 cudaError_t launch(const Problem& problem, const Operands& operands, const Machine& machine, const Workspace& workspace,
                    cudaStream_t stream) {
   SideStream even(stream), odd(stream);
   if (even.error() != cudaSuccess) return even.error();
   if (odd.error() != cudaSuccess) return odd.error();
   Operands used = operands;
-  if (operands.bias != nullptr && !by_batch_last(problem)) {
+  if (operands.bias != nullptr && Way::arranges_bias(problem)) {
     const cudaError_t error = arrange_bias(problem, &used.bias, workspace, stream);
     if (error != cudaSuccess) return error;
   }
-  const Plan plan = plan_for<FAMILY>(problem, used, machine);
+  const Plan plan = plan_for<Way>(problem, used, machine);
   if (plan.rows == 0) return cudaErrorInvalidValue;
   const int64_t bytes = plan.rows * problem.a * problem.d * size_of(problem.dtype);
   const auto allocate = [&](int64_t size) {
     return static_cast<char*>(workspace.allocate(static_cast<size_t>(size), workspace.context));
   };
   char* const x = allocate(buffers * bytes * problem.c);
-  char* const y = allocate(buffers * bytes * problem.b);
-  return Pipeline<FAMILY>{problem, used, machine, workspace, plan, bytes, x, y}.run(stream, {&even, &odd});
+  char* const y = Way::transposes_y ? allocate(buffers * bytes * problem.b) : nullptr;
+  return Pipeline<Way>{problem, used, machine, workspace, plan, bytes, x, y}.run(stream, {&even, &odd});
+}
+
+template <class Way>
+constexpr Configuration as(const char* name, bool weight_is_arranged) {
+  return {name, weight_is_arranged, takes<Way>, seconds<Way>, launch<Way>};
 }
 
 constexpr Configuration family[] = {
-    {"overlapped passes", true, takes<matrix_family>, seconds<matrix_family>, launch<matrix_family>},
-    {"overlapped passes strict", false, takes<strict_family>, seconds<strict_family>, launch<strict_family>},
+    as<ThreePasses<matrix_family>>("overlapped passes", true),
+    as<ThreePasses<strict_family>>("overlapped passes strict", false),
+    as<TwoPasses>("overlapped two passes", true),
 };
 
 }  // namespace

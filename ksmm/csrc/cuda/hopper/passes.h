@@ -4,11 +4,29 @@
 #include <algorithm>
 
 #include "../configuration.h"
+#include "../transpose.cuh"
 
 namespace ksmm::hopper {
 
 // What goes from pass to pass takes so much memory at most: the batch is taken in parts.
 constexpr int64_t most_bytes_between_passes = int64_t{1} << 30;
+
+// What happens to some rows of the batch: X is transposed and multiplied, and in three passes Y is transposed back.
+struct Passes {
+  Transposition x, y;
+  Problem product;
+  Operands of_product;
+};
+
+// The fastest of those for the product, by the cost model; null where none takes it.
+inline const Configuration* choose_product(Configurations family, const Passes& passes, const Machine& machine) {
+  const Configuration* best = nullptr;
+  for (const Configuration* each = family.data; each != family.data + family.count; ++each)
+    if (each->takes(passes.product, passes.of_product, machine) &&
+        (best == nullptr || each->seconds(passes.product, machine) < best->seconds(passes.product, machine)))
+      best = each;
+  return best;
+}
 
 // How many rows of the batch are taken at a time, of which so many features go from pass to pass.
 inline int64_t rows_of_part(const Problem& problem, int64_t features) {

@@ -39,26 +39,31 @@ __device__ inline void start_planes(float (&sums)[Tile::planes][Tile::r / 2], co
   for (int plane = 0; plane < P; ++plane)
 #pragma unroll
     for (int s = 0; s < Tile::r / 2; ++s) sums[plane][s] = 0;
-  if (task.bias == nullptr) return;
-  const int first = origin.j + (Tile::split ? warpgroup * P : 0), left = task.d - first;
-  const uint16_t* bias = task.bias + static_cast<int64_t>(origin.i) * task.b * task.d + first;
-  float values[turns][2][P];
+  if (task.bias != nullptr) {
+    const int first = origin.j + (Tile::split ? warpgroup * P : 0), left = task.d - first;
+    const uint16_t* bias = task.bias + static_cast<int64_t>(origin.i) * task.b * task.d + first;
+    float values[turns][2][P];
 #pragma unroll
-  for (int at = 0; at < 2 * turns; ++at)
+    for (int at = 0; at < 2 * turns; ++at)
 #pragma unroll
-    for (int plane = 0; plane < P; ++plane) {
-      const int r = origin.r + 2 * (at / 2 * 32 + lane) + at % 2;
-      const bool there = r < task.b && plane < left;
-      values[at / 2][at % 2][plane] = there ? to_float<T>(__ldg(bias + static_cast<int64_t>(r) * task.d + plane)) : 0;
-    }
+      for (int plane = 0; plane < P; ++plane) {
+        const int r = origin.r + 2 * (at / 2 * 32 + lane) + at % 2;
+        const bool there = r < task.b && plane < left;
+        values[at / 2][at % 2][plane] = there ? to_float<T>(__ldg(bias + static_cast<int64_t>(r) * task.d + plane)) : 0;
+      }
 #pragma unroll
-  for (int q = 0; q < Tile::r / 4; ++q)  // columns 8 (q / 2) + 2 (lane % 4) + q % 2 of rows g and g + 8
+    for (int q = 0; q < Tile::r / 4; ++q)  // columns 8 (q / 2) + 2 (lane % 4) + q % 2 of rows g and g + 8
 #pragma unroll
-    for (int plane = 0; plane < P; ++plane) {
-      const int s = q / 2 * 4 + q % 2;
-      sums[plane][s] = __shfl_sync(~0u, values[q / 16][q % 2][plane], q / 2 % 8 * 4 + lane % 4);
-      sums[plane][s + 2] = sums[plane][s];
-    }
+      for (int plane = 0; plane < P; ++plane) {
+        const int s = q / 2 * 4 + q % 2;
+        sums[plane][s] = __shfl_sync(~0u, values[q / 16][q % 2][plane], q / 2 % 8 * 4 + lane % 4);
+        sums[plane][s + 2] = sums[plane][s];
+      }
+  }
+#pragma unroll
+  for (int plane = 0; plane < P; ++plane)
+#pragma unroll
+    for (int s = 0; s < Tile::r / 2; ++s) fence_register(sums[plane][s]);
 }
 
 // Writes one thread's sums: for each of its rows n and columns r, all its planes, which are contiguous in Y. Where the

@@ -25,7 +25,7 @@ bool takes(const Problem& problem, const Operands& operands, const Machine& mach
 template <Family FAMILY>
 double seconds(const Problem& problem, const Machine& machine) {
   const Passes passes = describe_passes(problem, arranged_operands(problem), problem.batch, nullptr, nullptr);
-  const Configuration* configuration = choose_product<FAMILY>(passes, machine);
+  const Configuration* configuration = choose_product(FAMILY(passes.product), passes, machine);
   if (configuration == nullptr) return 1e9;
   const double transpositions = transposed_bytes(problem, problem.b + problem.c) / transposition_rate(problem, machine);
   return (problem.dtype == Dtype::float32 ? 1e-6 : 4e-6) + transpositions +
@@ -45,7 +45,7 @@ cudaError_t launch(const Problem& problem, const Operands& operands, const Machi
   for (int64_t n = 0; n < problem.batch && error == cudaSuccess; n += part) {
     const int64_t rows = std::min(part, problem.batch - n);
     const Passes passes = describe_passes(problem, from_row(problem, used, n), rows, x, y);
-    const Configuration* configuration = choose_product<FAMILY>(passes, machine);
+    const Configuration* configuration = choose_product(FAMILY(passes.product), passes, machine);
     if (configuration == nullptr) return cudaErrorInvalidValue;
     error = transpose(passes.x, stream);
     if (error == cudaSuccess)

@@ -10,14 +10,8 @@
 
 namespace ksmm::hopper {
 
-// What happens to some rows of the batch: X' and Y' are [features][n] in float32, whose products are fastest in
-// batch_last, and else [n][i][j][k] and [n][i][j][r], which is a product by a factor of a d blocks and d = 1.
-struct Passes {
-  Transposition x, y;
-  Problem product;
-  Operands of_product;
-};
-
+// X' and Y' are [features][n] in float32, whose products are fastest in batch_last, and else [n][i][j][k] and
+// [n][i][j][r], which is a product by a factor of a d blocks and d = 1.
 inline bool by_batch_last(const Problem& problem) { return problem.dtype == Dtype::float32 && problem.batch % 4 == 0; }
 
 inline Passes describe_passes(const Problem& problem, const Operands& operands, int64_t rows, void* x, void* y) {
@@ -47,18 +41,6 @@ inline Configurations strict_family(const Problem& problem) {
 }
 using Family = Configurations (*)(const Problem&);
 
-// The fastest for the pass in between by the cost model; null where none takes it.
-template <Family FAMILY>
-const Configuration* choose_product(const Passes& passes, const Machine& machine) {
-  const Configurations family = FAMILY(passes.product);
-  const Configuration* best = nullptr;
-  for (const Configuration* each = family.data; each != family.data + family.count; ++each)
-    if (each->takes(passes.product, passes.of_product, machine) &&
-        (best == nullptr || each->seconds(passes.product, machine) < best->seconds(passes.product, machine)))
-      best = each;
-  return best;
-}
-
 // Whether it can be done with so many rows of the batch at a time.
 template <Family FAMILY>
 bool takes_in_parts(const Problem& problem, const Operands& operands, const Machine& machine, int64_t rows) {
@@ -68,7 +50,8 @@ bool takes_in_parts(const Problem& problem, const Operands& operands, const Mach
   if (!by_batch_last(problem) && problem.a > 1 && strides[0] != problem.d * strides[3]) return false;
   // the workspace is aligned
   const Passes passes = describe_passes(problem, operands, rows, nullptr, nullptr);
-  return can_transpose(passes.x) && can_transpose(passes.y) && choose_product<FAMILY>(passes, machine) != nullptr;
+  return can_transpose(passes.x) && can_transpose(passes.y) &&
+         choose_product(FAMILY(passes.product), passes, machine) != nullptr;
 }
 
 // The operands that the cost model reckons with: their weight is arranged.
