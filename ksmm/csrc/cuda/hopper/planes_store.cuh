@@ -4,6 +4,7 @@
 #include "../number.cuh"
 #include "copy.cuh"
 #include "planes_fragments.cuh"
+#include "products.cuh"
 
 namespace ksmm::hopper {
 
