@@ -156,7 +156,7 @@ bool is_right(const Configuration& configuration, Problem problem, int multiproc
 
   Machine machine = {};
   machine.capability = 90, machine.multiprocessors = multiprocessors, machine.pairs = multiprocessors / 2;
-  machine.octets = multiprocessors / 8;
+  machine.octets = (multiprocessors - 1) / 8;  // which leave some idle
   machine.memory_rate = memory_rate;
   operands.y = y.data();
   std::vector<std::unique_ptr<std::vector<char>>> room;

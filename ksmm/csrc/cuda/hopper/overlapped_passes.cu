@@ -50,6 +50,7 @@ Machine part_of(const Machine& machine, int multiprocessors) {
 template <Family FAMILY>
 struct ThreePasses {
   static constexpr bool transposes_y = true;
+  static constexpr double start = 16e-6;  // seconds that a part more costs
   static int64_t features(const Problem& problem) { return problem.a * problem.d * (problem.b + problem.c); }
   static Passes describe(const Problem& problem, const Operands& operands, int64_t rows, void* x, void* y) {
     return describe_passes(problem, operands, rows, x, y);
@@ -60,6 +61,7 @@ struct ThreePasses {
   }
   static constexpr int step = 4;  // of multiprocessors
   static int most(const Machine& machine) { return machine.multiprocessors - step; }
+  static int fewest(const Machine& machine) { return 2 * machine.multiprocessors / 3; }
   static Machine part(const Machine& machine, int multiprocessors) { return part_of(machine, multiprocessors); }
   static bool arranges_bias(const Problem& problem) { return !by_batch_last(problem); }
 };
@@ -67,6 +69,7 @@ struct ThreePasses {
 // X transposed, and products in clusters that leave Y as it is to be.
 struct TwoPasses {
   static constexpr bool transposes_y = false;
+  static constexpr double start = 40e-6;
   static int64_t features(const Problem& problem) { return problem.a * problem.d * problem.c; }
   static Passes describe(const Problem& problem, const Operands& operands, int64_t rows, void* x, void*) {
     return describe_two_passes(problem, operands, rows, x);
@@ -79,6 +82,7 @@ struct TwoPasses {
   }
   static constexpr int step = 8;
   static int most(const Machine& machine) { return step * machine.octets; }
+  static int fewest(const Machine& machine) { return most(machine); }  // what they leave idle is enough
   // The cost model of these products has the cache's rate shared by all clusters, not by all multiprocessors.
   static Machine part(const Machine& machine, int multiprocessors) {
     Machine part = part_of(machine, multiprocessors);
@@ -102,12 +106,10 @@ Products products_of(const Problem& problem, const Operands& operands, const Mac
   return {count, passes.product, choose_product(Way::products(passes.product), passes, machine)};
 }
 
-int fewest_multiplying(const Machine& machine) { return 2 * machine.multiprocessors / 3; }
-
 // While a part is multiplied, others are transposed, at no more than 1.8 times the share of the memory's rate of these
 // multiprocessors, and after that by all of them. The first X and the last Y have nothing beside them. Where memory
-// rules it moves what is transposed and what is multiplied, at 0.85 of its rate. A part more costs 16 us. Fitted to
-// 40 problems on an H200, where more than five parts were never the fastest by much.
+// rules it moves what is transposed and what is multiplied, at 0.85 of its rate. A part more costs a start. Fitted to
+// 50 problems on an H200, where more than five parts were never the fastest by much.
 template <class Way>
 double seconds_of(const Problem& problem, const Products (&products)[3], const Machine& machine, const Plan& plan) {
   const Machine multiplying = Way::part(machine, plan.multiplying);
@@ -125,7 +127,7 @@ double seconds_of(const Problem& problem, const Products (&products)[3], const M
   const double left = std::max(0.0, all - alone - multiplied * 1.8 * aside * machine.memory_rate);
   const double memory = (all - alone + 0.5 * (of_x + of_y)) / (0.85 * machine.memory_rate);
   return alone / rate + std::max(multiplied + left / rate, memory) +
-         static_cast<double>(plan.parts(problem.batch)) * 16e-6;
+         static_cast<double>(plan.parts(problem.batch)) * Way::start;
 }
 
 template <class Way>
@@ -147,7 +149,7 @@ Plan plan_for(const Problem& problem, const Operands& operands, const Machine& m
       const Products products[3] = {of(1, 0), of(count - 2, 1), of(1, count - 1)};
       if (std::any_of(products, products + 3, [](const Products& each) { return each.configuration == nullptr; }))
         continue;
-      for (int some = Way::most(machine); some >= fewest_multiplying(machine); some -= Way::step) {
+      for (int some = Way::most(machine); some >= Way::fewest(machine); some -= Way::step) {
         plan.multiplying = some;
         plan.seconds = seconds_of<Way>(problem, products, machine, plan);
         if (plan.seconds < best.seconds) best = plan;
@@ -159,7 +161,7 @@ Plan plan_for(const Problem& problem, const Operands& operands, const Machine& m
 template <class Way>
 bool takes(const Problem& problem, const Operands& operands, const Machine& machine) {
   constexpr int fewest = 16;  // some of which can be set aside
-  return machine.multiprocessors >= fewest && Way::most(machine) >= fewest_multiplying(machine) &&
+  return machine.multiprocessors >= fewest && Way::most(machine) < machine.multiprocessors &&
          problem.batch > multiple_of_rows && Way::takes(problem, operands, machine);
 }
 
