@@ -90,7 +90,7 @@ def test_several_passes_take_a_long_batch_in_parts(operator, name: str, dtype: t
     [
         ((1, 512, 512, 24), 4096, torch.float16, "three passes"),
         ((1, 768, 768, 24), 4096, torch.float16, "overlapped passes"),
-        ((1, 192, 192, 96), 25088, torch.float16, "two passes j16 r96"),
+        ((1, 192, 192, 96), 25088, torch.float16, "overlapped two passes"),
         ((2, 128, 128, 64), 25088, torch.float16, "one pass j16 r128"),
         ((1, 64, 256, 96), 25088, torch.float16, "one pass j16 r64"),
         ((1, 512, 512, 24), 25088, torch.float32, "overlapped passes"),

@@ -11,8 +11,8 @@
   KSMM_TILE("planes j3 r128 k32", 3, 128, 32, 3, false, false)  \
   KSMM_TILE("planes j3 r96 k32", 3, 96, 32, 4, false, false)    \
   KSMM_TILE("planes j3 r64 k32", 3, 64, 32, 4, false, false)    \
-  KSMM_TILE("planes j4 r96 k32", 4, 96, 32, 4, false, false)    \
-  KSMM_TILE("planes j4 r88 k32", 4, 88, 32, 4, false, false)    \
+  KSMM_TILE("planes j4 r96 k32", 4, 96, 32, 3, false, false)    \
+  KSMM_TILE("planes j4 r88 k32", 4, 88, 32, 3, false, false)    \
   KSMM_TILE("planes j4 r64 k32", 4, 64, 32, 4, false, false)    \
   KSMM_TILE("planes j4 r64 k64", 4, 64, 64, 2, false, false)    \
   KSMM_TILE("planes j4 r48 k32", 4, 48, 32, 4, false, false)    \
@@ -26,7 +26,6 @@
   KSMM_TILE("planes j8 r24 k16", 8, 24, 16, 4, false, false)    \
   KSMM_TILE("planes j12 r48 k16", 12, 48, 16, 4, true, false)   \
   KSMM_TILE("planes j12 r32 k32", 12, 32, 32, 2, true, false)   \
-  KSMM_TILE("planes j16 r40 k16", 16, 40, 16, 3, true, false)   \
   KSMM_TILE("planes j16 r32 k16", 16, 32, 16, 4, true, false)   \
   KSMM_TILE("planes j16 r32 k32", 16, 32, 32, 2, true, false)   \
   KSMM_TILE("planes j16 r24 k16", 16, 24, 16, 4, true, false)   \

@@ -49,71 +49,6 @@ __device__ uint64_t describe_plane(uint32_t address) {
   return describe(address, swizzle, 8 * Tile::weight_row_bytes);
 }
 
-// One step of 16 k: the products of all planes.
-template <class T, class Tile>
-__device__ void multiply_step(float (&sums)[Tile::planes][Tile::r / 2], uint32_t (&rows)[Tile::planes][4],
-                              uint32_t weight) {
-#pragma unroll
-  for (int part = 0; part < Tile::planes * 4; ++part) fence_register(rows[part / 4][part % 4]);
-  begin_products();
-#pragma unroll
-  for (int plane = 0; plane < Tile::planes; ++plane)
-    Products<T, Tile::r>::from_registers(sums[plane], rows[plane],
-                                         describe_plane<Tile>(weight + plane * Tile::plane_bytes), true);
-  commit_products();
-}
-
-// All of c for one tile. Where registers allow, X of the next step is regrouped while this one is multiplied.
-template <class T, class Tile>
-__device__ void multiply_tile(float (&sums)[Tile::planes][Tile::r / 2], const PlanesTask& task,
-                              const PlanesFragments<Tile>& fragments, uint32_t ring, uint32_t first_plane,
-                              PlanesShared<Tile>& shared, Ring<Tile::stages>& at, int thread) {
-  constexpr int steps = Tile::k / 16;
-  const auto stage = [&] { return ring + at.slot * Tile::stage_bytes; };
-  if constexpr (Tile::ahead) {
-    uint32_t rows[2][Tile::planes][4];
-    shared.full[at.slot].wait(at.phase);
-    fragments.build(rows[0], stage(), 0);
-    int before = 0;
-    for (int k = 0; k < task.c; k += Tile::k) {
-      const uint32_t weight = stage() + Tile::x_bytes + first_plane, x = stage();
-      const int slot = at.slot;
-      at.advance();
-#pragma unroll
-      for (int step = 0; step < steps; ++step) {
-        multiply_step<T, Tile>(sums, rows[step % 2], weight + step * 32);
-        wait_for_products<1>();
-        if (step == 0 && k > 0 && thread % 32 == 0) shared.empty[before].arrive();
-        if (step + 1 < steps) {
-          fragments.build(rows[(step + 1) % 2], x, step + 1);
-        } else if (k + Tile::k < task.c) {
-          shared.full[at.slot].wait(at.phase);
-          fragments.build(rows[0], stage(), 0);
-        }
-      }
-      before = slot;
-    }
-    wait_for_products<0>();
-    if (thread % 32 == 0) shared.empty[before].arrive();
-  } else {
-    for (int k = 0; k < task.c; k += Tile::k, at.advance()) {
-      shared.full[at.slot].wait(at.phase);
-#pragma unroll
-      for (int step = 0; step < steps; ++step) {
-        uint32_t rows[Tile::planes][4];
-        fragments.build(rows, stage(), step);
-        multiply_step<T, Tile>(sums, rows, stage() + Tile::x_bytes + first_plane + step * 32);
-        wait_for_products<0>();
-      }
-      if (thread % 32 == 0) shared.empty[at.slot].arrive();
-    }
-  }
-#pragma unroll
-  for (int plane = 0; plane < Tile::planes; ++plane)
-#pragma unroll
-    for (int s = 0; s < Tile::r / 2; ++s) fence_register(sums[plane][s]);
-}
-
 template <class T, class Tile>
 __device__ void consume_planes(const PlanesTask& task, uint32_t ring, PlanesShared<Tile>& shared, char* chunks,
                                const CUtensorMap& y, int warpgroup, int thread) {
@@ -126,7 +61,24 @@ __device__ void consume_planes(const PlanesTask& task, uint32_t ring, PlanesShar
     const PlanesOrigin origin = planes_origin<Tile>(task, tile);
     float sums[P][Tile::r / 2];
     start_planes<T, Tile>(sums, task, origin, warpgroup, thread % 32);
-    multiply_tile<T, Tile>(sums, task, fragments, ring, first_plane, shared, at, thread);
+    for (int k = 0; k < task.c; k += Tile::k, at.advance()) {
+      shared.full[at.slot].wait(at.phase);
+      const uint32_t stage = ring + at.slot * Tile::stage_bytes;
+      const uint32_t weight = stage + Tile::x_bytes + first_plane;
+#pragma unroll
+      for (int step = 0; step < Tile::k / 16; ++step) {
+        uint32_t rows[P][4];
+        fragments.build(rows, stage, step);
+        begin_products();
+#pragma unroll
+        for (int plane = 0; plane < P; ++plane)
+          Products<T, Tile::r>::from_registers(
+              sums[plane], rows[plane], describe_plane<Tile>(weight + plane * Tile::plane_bytes + step * 32), true);
+        commit_products();
+        wait_for_products<0>();
+      }
+      if (thread % 32 == 0) shared.empty[at.slot].arrive();
+    }
     if constexpr (Tile::staged)
       PlanesStagedStore<T, Tile>::store(task, y, chunks, origin, sums, warpgroup, thread, turn);
     else

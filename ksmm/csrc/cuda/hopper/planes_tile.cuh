@@ -28,8 +28,6 @@ struct PlanesTile {
   static constexpr int weight_bytes = J_ * plane_bytes;
   static constexpr int stage_bytes = x_bytes + weight_bytes;
   static constexpr int sums = planes * R_ / 2;  // of a thread
-  // Whether a step's X is regrouped while the one before is multiplied, into registers of its own.
-  static constexpr bool ahead = K_ % 32 == 0 && sums + 8 * planes <= 208;
 
   // Y leaves a thread as runs of 4 J bytes. Where one instruction of a warp would write parts of sectors (which cost as
   // much as several whole ones), chunks of 8 columns r pass through shared memory to the copy engine.
