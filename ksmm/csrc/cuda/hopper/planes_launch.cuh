@@ -59,7 +59,8 @@ bool planes_takes(const Problem& problem, const Operands& operands, const Machin
 inline int64_t tiles_of(int64_t size, int64_t tile) { return (size + tile - 1) / tile; }
 
 // Memory, the L2 cache (every block fetches its X and W from there), the copy engine (which takes about three cycles
-// for a row, however short) and the matrix units, whichever is slowest, for as many rounds of tiles as there are.
+// for a row, however short, or 2.4 in steps of 16 k of which both warpgroups take all planes) and the matrix units,
+// whichever is slowest, for as many rounds of tiles as there are.
 template <class Tile>
 double planes_seconds(const Problem& problem, const Machine& machine) {
   const double tiles_r = tiles_of(problem.b, Tile::r), tiles_j = tiles_of(problem.d, Tile::j);
@@ -77,7 +78,7 @@ double planes_seconds(const Problem& problem, const Machine& machine) {
   const double rows = Tile::n * columns * 2.0 * Tile::j / Tile::row_bytes +
                       static_cast<double>(Tile::r) * Tile::j * tiles_of(problem.c, Tile::k);
   const double cycles = machine.cache_rate / 21;  // of all multiprocessors in a second, as in machine.cu
-  const double engine = tiles * rows / (0.35 * cycles);
+  const double engine = tiles * rows / ((Tile::k == 16 && !Tile::split ? 0.42 : 0.35) * cycles);
   const double matrix = tiles * 2.0 * Tile::n * Tile::r * Tile::j * columns / (0.75 * machine.matrix_rate);
   const double elements = static_cast<double>(problem.batch) * problem.a * problem.d * (problem.b + problem.c) +
                           static_cast<double>(problem.a) * problem.b * problem.c * problem.d;
