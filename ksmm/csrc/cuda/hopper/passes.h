@@ -21,10 +21,12 @@ struct Passes {
 // The fastest of those for the product, by the cost model; null where none takes it.
 inline const Configuration* choose_product(Configurations family, const Passes& passes, const Machine& machine) {
   const Configuration* best = nullptr;
-  for (const Configuration* each = family.data; each != family.data + family.count; ++each)
-    if (each->takes(passes.product, passes.of_product, machine) &&
-        (best == nullptr || each->seconds(passes.product, machine) < best->seconds(passes.product, machine)))
-      best = each;
+  double least = 0;
+  for (const Configuration* each = family.data; each != family.data + family.count; ++each) {
+    if (!each->takes(passes.product, passes.of_product, machine)) continue;
+    const double seconds = each->seconds(passes.product, machine);
+    if (best == nullptr || seconds < least) least = seconds, best = each;
+  }
   return best;
 }
 
