@@ -2,7 +2,7 @@
 #pragma once
 
 #include <algorithm>
-#include <iterator>
+#include <vector>
 
 #include "exchange_family.h"
 #include "three_passes.cuh"
@@ -90,12 +90,33 @@ struct ProductsOfParts {
   Problem problem;
   const Configuration* configuration;
 };
+
+// What takes the products of whole tiles, and of it the fastest for so many rows.
 template <class Way>
-ProductsOfParts products_of(const Problem& problem, const Operands& operands, const Machine& machine, int64_t count,
-                            int64_t rows) {
-  const Passes passes = Way::describe(problem, operands, rows, nullptr, nullptr);
-  return {count, passes.product, choose_product(Way::products(passes.product), passes, machine)};
-}
+struct Candidates {
+  Problem product;
+  const Machine& machine;
+  std::vector<const Configuration*> all;
+
+  Candidates(const Problem& problem, const Operands& operands, const Machine& machine) : machine(machine) {
+    const Passes passes = Way::describe(problem, operands, multiple_of_rows, nullptr, nullptr);
+    const Configurations family = Way::products(passes.product);
+    product = passes.product;
+    for (const Configuration* each = family.data; each != family.data + family.count; ++each)
+      if (each->takes(product, passes.of_product, machine)) all.push_back(each);
+  }
+
+  ProductsOfParts fastest(int64_t count, int64_t rows) const {
+    ProductsOfParts best = {count, product, nullptr};
+    best.problem.batch = rows;
+    double least = 0;
+    for (const Configuration* each : all) {
+      const double seconds = each->seconds(best.problem, machine);
+      if (best.configuration == nullptr || seconds < least) least = seconds, best.configuration = each;
+    }
+    return best;
+  }
+};
 
 // While a part is multiplied, others are transposed, at no more than 1.8 times the share of the memory's rate of these
 // multiprocessors, and after that by all of them. The first X and the last Y have nothing beside them. Where memory
@@ -129,19 +150,16 @@ Plan plan_for(const Problem& problem, const Operands& operands, const Machine& m
   const auto whole = [](int64_t rows, int64_t by) {
     return parts_of(parts_of(rows, by), multiple_of_rows) * multiple_of_rows;
   };
+  const Candidates<Way> candidates(problem, operands, machine);
+  if (candidates.all.empty()) return best;
   for (int64_t parts = std::max<int64_t>(2, parts_of(batch, most)), last = parts + 4; parts < last; ++parts)
     for (int64_t of_edge = 1; of_edge <= (parts == 2 ? 1 : 3); ++of_edge) {  // of the others' rows, one in so many
       Plan plan = {0, whole(of_edge * batch, (parts - 2) * of_edge + 2), 0, 0};
       plan.edge = whole(plan.rows, of_edge);
       if (plan.edge >= batch || plan.rows > most) continue;
       const int64_t count = plan.parts(batch);
-      const auto of = [&](int64_t times, int64_t part) {
-        return products_of<Way>(problem, operands, machine, times, plan.rows_of(part, batch));
-      };
+      const auto of = [&](int64_t times, int64_t part) { return candidates.fastest(times, plan.rows_of(part, batch)); };
       const ProductsOfParts products[3] = {of(1, 0), of(count - 2, 1), of(1, count - 1)};
-      if (std::any_of(products, products + 3,
-                      [](const ProductsOfParts& each) { return each.configuration == nullptr; }))
-        continue;
       for (int some = Way::most(machine); some >= Way::fewest(machine); some -= Way::step) {
         plan.multiplying = some;
         plan.seconds = seconds_of<Way>(problem, products, machine, plan);
