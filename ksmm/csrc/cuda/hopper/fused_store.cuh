@@ -3,32 +3,27 @@
 
 #include "fused_tile.cuh"
 #include "gemm_epilogue.cuh"
+#include "warp_bias.cuh"
 
 namespace ksmm::hopper {
 
-// The bias of a plane's sums, zero where there is none: read while the plane before is multiplied. Each warp holds it
-// once, its lanes pairs of r in turns.
+// The bias of a plane's sums, zero where there is none: read while the plane before is multiplied.
 template <class T, class Tile>
 struct FusedBias {
-  static constexpr int turns = (Tile::columns / 2 + 31) / 32;
-  float values[turns][2];
+  WarpBias<Tile::columns, 1> of_warp;
 
   __device__ void read(const FusedTask& task, int plane, int r) {
-#pragma unroll
-    for (int at = 0; at < 2 * turns; ++at) {
-      const int own = r + 2 * (at / 2 * 32 + static_cast<int>(threadIdx.x) % 32) + at % 2;
-      const bool there = task.bias != nullptr && own < task.b;
-      values[at / 2][at % 2] = there ? to_float<T>(__ldg(task.bias + own * Tile::j + plane)) : 0;
-    }
+    of_warp.fetch(static_cast<int>(threadIdx.x) % 32, [&](int column, int) {
+      const int own = r + column;
+      return task.bias != nullptr && own < task.b ? to_float<T>(__ldg(task.bias + own * Tile::j + plane)) : 0;
+    });
   }
 
   // Sums start from it. All lanes of the warp call it.
   __device__ void start(float (&sums)[Tile::columns / 2]) const {
 #pragma unroll
-    for (int q = 0; q < Tile::columns / 4; ++q) {  // columns 8 (q / 2) + 2 (lane % 4) + q % 2 of rows g and g + 8
-      const float value = __shfl_sync(~0u, values[q / 16][q % 2], q / 2 % 8 * 4 + threadIdx.x % 4);
-      sums[q / 2 * 4 + q % 2] = sums[q / 2 * 4 + q % 2 + 2] = value;
-    }
+    for (int q = 0; q < Tile::columns / 4; ++q)  // rows g and g + 8
+      sums[q / 2 * 4 + q % 2] = sums[q / 2 * 4 + q % 2 + 2] = of_warp.of(q, 0, threadIdx.x % 32);
   }
 };
 

@@ -5,6 +5,7 @@
 #include "copy.cuh"
 #include "planes_fragments.cuh"
 #include "products.cuh"
+#include "warp_bias.cuh"
 
 namespace ksmm::hopper {
 
@@ -30,12 +31,11 @@ __device__ PlanesOrigin planes_origin(const PlanesTask& task, int64_t tile) {
           static_cast<int>(after_r - after_j * task.tiles_j) * Tile::j};
 }
 
-// Sums start from the bias, or from zero. Each warp reads the bias once, its lanes pairs of r in turns with all planes,
-// and shuffles it to those that need it: all of it is on its way at once, before the first product.
+// Sums start from the bias, or from zero. All lanes of the warp call it.
 template <class T, class Tile>
 __device__ inline void start_planes(float (&sums)[Tile::planes][Tile::r / 2], const PlanesTask& task,
                                     const PlanesOrigin& origin, int warpgroup, int lane) {
-  constexpr int P = Tile::planes, turns = (Tile::r / 2 + 31) / 32;
+  constexpr int P = Tile::planes;
 #pragma unroll
   for (int plane = 0; plane < P; ++plane)
 #pragma unroll
@@ -43,21 +43,17 @@ __device__ inline void start_planes(float (&sums)[Tile::planes][Tile::r / 2], co
   if (task.bias != nullptr) {
     const int first = origin.j + (Tile::split ? warpgroup * P : 0), left = task.d - first;
     const uint16_t* bias = task.bias + static_cast<int64_t>(origin.i) * task.b * task.d + first;
-    float values[turns][2][P];
+    WarpBias<Tile::r, P> of_warp;
+    of_warp.fetch(lane, [=](int column, int plane) {
+      const int r = origin.r + column;
+      return r < task.b && plane < left ? to_float<T>(__ldg(bias + static_cast<int64_t>(r) * task.d + plane)) : 0;
+    });
 #pragma unroll
-    for (int at = 0; at < 2 * turns; ++at)
-#pragma unroll
-      for (int plane = 0; plane < P; ++plane) {
-        const int r = origin.r + 2 * (at / 2 * 32 + lane) + at % 2;
-        const bool there = r < task.b && plane < left;
-        values[at / 2][at % 2][plane] = there ? to_float<T>(__ldg(bias + static_cast<int64_t>(r) * task.d + plane)) : 0;
-      }
-#pragma unroll
-    for (int q = 0; q < Tile::r / 4; ++q)  // columns 8 (q / 2) + 2 (lane % 4) + q % 2 of rows g and g + 8
+    for (int q = 0; q < Tile::r / 4; ++q)
 #pragma unroll
       for (int plane = 0; plane < P; ++plane) {
-        const int s = q / 2 * 4 + q % 2;
-        sums[plane][s] = __shfl_sync(~0u, values[q / 16][q % 2][plane], q / 2 % 8 * 4 + lane % 4);
+        const int s = q / 2 * 4 + q % 2;  // of row g; that of row g + 8 is two further
+        sums[plane][s] = of_warp.of(q, plane, lane);
         sums[plane][s + 2] = sums[plane][s];
       }
   }

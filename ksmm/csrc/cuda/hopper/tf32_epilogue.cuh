@@ -3,6 +3,7 @@
 
 #include "tf32_fragments.cuh"
 #include "tf32_task.h"
+#include "warp_bias.cuh"
 
 namespace ksmm::hopper {
 
@@ -31,24 +32,22 @@ __device__ inline bool any_not_finite(const float (&values)[COUNT]) {
   return test != 0;  // NaN differs from everything
 }
 
-// The lanes of each warp read the bias once, pairs of r in turns with all planes, and shuffle it to those that need it:
-// read where it is needed, between stores, each number would be waited for by itself. All lanes of the warp call it.
+// All lanes of the warp call it.
 template <class Tile>
 __device__ inline void add_bias(const Tf32Task& task, float (&sums)[Tile::units][Tile::unit_sums],
                                 const Tf32Place& place, int lane) {
-  constexpr int planes = Tile::planes, turns = (Tile::warpgroup_rows / 2 + 31) / 32;
-  float values[turns][2][planes];
+  constexpr int planes = Tile::planes;
   const float* const bias = task.bias + static_cast<int64_t>(place.i) * task.b * task.d + place.j0;
+  WarpBias<Tile::warpgroup_rows, planes> of_warp;
+  of_warp.fetch(lane, [&](int column, int plane) {
+    const int r = place.r0 + column;
+    return r < task.b && place.j0 + plane < task.d ? __ldg(bias + r * task.d + plane) : 0;
+  });
 #pragma unroll
-  for (int at = 0; at < turns * 2 * planes; ++at) {
-    const int plane = at % planes, own = at / planes, r = place.r0 + 2 * (own / 2 * 32 + lane) + own % 2;
-    values[own / 2][own % 2][plane] = r < task.b && place.j0 + plane < task.d ? __ldg(bias + r * task.d + plane) : 0;
-  }
-#pragma unroll
-  for (int q = 0; q < Tile::unit_sums / 2; ++q)  // columns 8 (q / 2) + 2 (lane % 4) + q % 2
+  for (int q = 0; q < Tile::unit_sums / 2; ++q)
 #pragma unroll
     for (int plane = 0; plane < planes; ++plane) {
-      const float value = __shfl_sync(~0u, values[q / 16][q % 2][plane], q / 2 % 8 * 4 + lane % 4);
+      const float value = of_warp.of(q, plane, lane);
 #pragma unroll
       for (int part = 0; part < 2 * Tile::blocks; ++part)  // rows g and g + 8 of each block
         sums[part / 2 * planes + plane][q / 2 * 4 + part % 2 * 2 + q % 2] += value;
