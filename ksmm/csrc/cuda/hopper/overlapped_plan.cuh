@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <vector>
 
 #include "exchange_family.h"
 #include "three_passes.cuh"
@@ -91,33 +90,6 @@ struct ProductsOfParts {
   const Configuration* configuration;
 };
 
-// What takes the products of whole tiles, and of it the fastest for so many rows.
-template <class Way>
-struct Candidates {
-  Problem product;
-  const Machine& machine;
-  std::vector<const Configuration*> all;
-
-  Candidates(const Problem& problem, const Operands& operands, const Machine& machine) : machine(machine) {
-    const Passes passes = Way::describe(problem, operands, multiple_of_rows, nullptr, nullptr);
-    const Configurations family = Way::products(passes.product);
-    product = passes.product;
-    for (const Configuration* each = family.data; each != family.data + family.count; ++each)
-      if (each->takes(product, passes.of_product, machine)) all.push_back(each);
-  }
-
-  ProductsOfParts fastest(int64_t count, int64_t rows) const {
-    ProductsOfParts best = {count, product, nullptr};
-    best.problem.batch = rows;
-    double least = 0;
-    for (const Configuration* each : all) {
-      const double seconds = each->seconds(best.problem, machine);
-      if (best.configuration == nullptr || seconds < least) least = seconds, best.configuration = each;
-    }
-    return best;
-  }
-};
-
 // While a part is multiplied, others are transposed, at no more than 1.8 times the share of the memory's rate of these
 // multiprocessors, and after that by all of them. The first X and the last Y have nothing beside them. Where memory
 // rules it moves what is transposed and what is multiplied, at 0.85 of its rate. A part more costs a start. Fitted to
@@ -150,15 +122,20 @@ Plan plan_for(const Problem& problem, const Operands& operands, const Machine& m
   const auto whole = [](int64_t rows, int64_t by) {
     return parts_of(parts_of(rows, by), multiple_of_rows) * multiple_of_rows;
   };
-  const Candidates<Way> candidates(problem, operands, machine);
-  if (candidates.all.empty()) return best;
+  const Passes tiles = Way::describe(problem, operands, multiple_of_rows, nullptr, nullptr);
+  const auto takers = takers_of(tiles, Way::products(tiles.product), machine);
+  if (takers.empty()) return best;
   for (int64_t parts = std::max<int64_t>(2, parts_of(batch, most)), last = parts + 4; parts < last; ++parts)
     for (int64_t of_edge = 1; of_edge <= (parts == 2 ? 1 : 3); ++of_edge) {  // of the others' rows, one in so many
       Plan plan = {0, whole(of_edge * batch, (parts - 2) * of_edge + 2), 0, 0};
       plan.edge = whole(plan.rows, of_edge);
       if (plan.edge >= batch || plan.rows > most) continue;
       const int64_t count = plan.parts(batch);
-      const auto of = [&](int64_t times, int64_t part) { return candidates.fastest(times, plan.rows_of(part, batch)); };
+      const auto of = [&](int64_t times, int64_t part) {
+        Problem product = tiles.product;
+        product.batch = plan.rows_of(part, batch);
+        return ProductsOfParts{times, product, fastest_of(takers, product, machine)};
+      };
       const ProductsOfParts products[3] = {of(1, 0), of(count - 2, 1), of(1, count - 1)};
       for (int some = Way::most(machine); some >= Way::fewest(machine); some -= Way::step) {
         plan.multiplying = some;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <vector>
 
 #include "../configuration.h"
 #include "../transpose.cuh"
@@ -18,16 +19,29 @@ struct Passes {
   Operands of_product;
 };
 
-// The fastest of those for the product, by the cost model; null where none takes it.
-inline const Configuration* choose_product(Configurations family, const Passes& passes, const Machine& machine) {
+// Those of a family that take the product.
+inline std::vector<const Configuration*> takers_of(const Passes& passes, Configurations family,
+                                                   const Machine& machine) {
+  std::vector<const Configuration*> takers;
+  for (const Configuration* each = family.data; each != family.data + family.count; ++each)
+    if (each->takes(passes.product, passes.of_product, machine)) takers.push_back(each);
+  return takers;
+}
+
+// The fastest of them by the cost model; null where there is none.
+inline const Configuration* fastest_of(const std::vector<const Configuration*>& takers, const Problem& product,
+                                       const Machine& machine) {
   const Configuration* best = nullptr;
   double least = 0;
-  for (const Configuration* each = family.data; each != family.data + family.count; ++each) {
-    if (!each->takes(passes.product, passes.of_product, machine)) continue;
-    const double seconds = each->seconds(passes.product, machine);
+  for (const Configuration* each : takers) {
+    const double seconds = each->seconds(product, machine);
     if (best == nullptr || seconds < least) least = seconds, best = each;
   }
   return best;
+}
+
+inline const Configuration* choose_product(Configurations family, const Passes& passes, const Machine& machine) {
+  return fastest_of(takers_of(passes, family, machine), passes.product, machine);
 }
 
 // How many rows of the batch are taken at a time, of which so many features go from pass to pass.
