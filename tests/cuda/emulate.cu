@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <vector>
@@ -50,15 +51,16 @@ void emulate_simt(const Task<T>& task) {
 template <Layout LAYOUT, class Tile>
 void emulate_strict(const Task<float>& task) {
   using Steps = StrictSteps<LAYOUT, Tile>;
+  using Sums = StrictSums<LAYOUT, Tile>;
   struct alignas(16) Shared {
     float data[Tile::shared_floats];
   };
   auto shared = std::make_unique<Shared>();
-  std::vector<typename Steps::Registers> registers(Tile::threads);
+  std::vector<typename Sums::Registers> registers(Tile::threads);
   const auto each_thread = [&](auto step) {
     for (int thread = 0; thread < Tile::threads; ++thread) step(registers[thread], thread);
   };
-  using R = typename Steps::Registers;
+  using R = typename Sums::Registers;
   for (int64_t tile = 0; tile < task.tiles; ++tile) {
     const Origin origin = tile_origin(task, tile, Tile::n, Tile::r, Tile::j);
     each_thread([](R& r, int) { r = {}; });
@@ -70,14 +72,14 @@ void emulate_strict(const Task<float>& task) {
       each_thread([&](R&, int thread) { Steps::copy(stage, cursors[thread], task, tile, task.c - k, thread); });
       each_thread([&](R& r, int thread) { Steps::multiply(r, stage, thread); });
     }
-    each_thread([&](R& r, int thread) { Steps::add_bias(r, task, origin, thread); });
+    each_thread([&](R& r, int thread) { Sums::read_bias(r, task, origin, thread); });
     if constexpr (Tile::j == 1) {
-      each_thread([&](R& r, int thread) { Steps::store(r, task, origin, thread); });
+      each_thread([&](R& r, int thread) { Sums::store(r, task, origin, thread); });
     } else {
       for (int round = 0; round < Tile::rounds; ++round) {
         for (float& value : shared->data) value = NAN;
-        each_thread([&](R& r, int thread) { Steps::put(r, shared->data, round, thread); });
-        each_thread([&](R&, int thread) { Steps::take(shared->data, task, origin, round, thread); });
+        each_thread([&](R& r, int thread) { Sums::put(r, shared->data, round, thread); });
+        each_thread([&](R&, int thread) { Sums::take(shared->data, task, origin, round, thread); });
       }
     }
   }
@@ -195,6 +197,7 @@ struct Case {
                     // 4 = (a, d, c, b)
   bool has_bias;
   bool matrix_units;
+  bool large;        // whether float32 gets the tiles of large problems
   int shared_limit;  // bytes of shared memory that a block may have
 };
 
@@ -208,14 +211,11 @@ void weight_strides(const Case& s, int64_t* strides) {
 }
 
 template <class T>
-void multiply(const Problem& problem, const Operands& operands, bool matrix_units, int shared_limit) {
+void multiply(const Problem& problem, const Operands& operands, bool matrix_units, bool large, int shared_limit) {
   if constexpr (std::is_same<T, float>::value) {
-    if (problem.layout == Layout::batch_last && problem.b > 64 && !matrix_units) {  // which only large problems get
-      emulate_strict<Layout::batch_last, StrictLarge>(make_strict_task<StrictLarge>(problem, operands));
-      return;
-    }
     // the lower limit stands for the oldest GPUs here
-    with_strict_tile(problem, shared_limit > 99 * 1024 ? shared_limit : 64 * 1024, [&](auto choice) {
+    const int limit = shared_limit > 99 * 1024 ? shared_limit : 64 * 1024;
+    with_strict_tile(problem, limit, large, [&](auto choice) {
       using Tile = typename decltype(choice)::Tile;
       emulate_strict<decltype(choice)::layout, Tile>(make_strict_task<Tile>(problem, operands));
       return 0;
@@ -261,7 +261,7 @@ double check(const Case& s, std::mt19937& random) {
   operands.bias = s.has_bias ? bias.data : nullptr;
   const Problem problem = {s.a, s.b, s.c, s.d, s.batch, Dtype::float32, s.layout};
 
-  multiply<T>(problem, operands, s.matrix_units, s.shared_limit);
+  multiply<T>(problem, operands, s.matrix_units, s.large, s.shared_limit);
 
   const int64_t* ws = operands.weight_strides;
   double difference = 0, norm = 0;
@@ -283,6 +283,29 @@ double check(const Case& s, std::mt19937& random) {
   return difference == 0 ? 0 : std::sqrt(difference / norm);
 }
 
+// The rest of a case whose pattern and layout are there.
+Case with_random_operands(Case s, std::mt19937& random) {
+  s.padding = random() % 3 == 0 ? 0 : random() % 2 == 0 ? 8 : static_cast<int64_t>(random() % 5);
+  s.shift = random() % 4 == 0;
+  s.order = static_cast<int>(random() % 5);
+  s.has_bias = random() % 2 == 0;
+  s.matrix_units = random() % 4 != 0;
+  return s;
+}
+
+template <class T>
+bool is_right(const char* name, const Case& s, double tolerance, std::mt19937& random) {
+  const double error = check<T>(s, random);
+  if (error < tolerance) return true;
+  std::printf(
+      "%s (%ld,%ld,%ld,%ld) batch %ld layout %d padding %ld shift %d order %d bias %d units %d large %d limit %d: "
+      "error "
+      "%g\n",
+      name, s.a, s.b, s.c, s.d, s.batch, static_cast<int>(s.layout), s.padding, s.shift, s.order, s.has_bias,
+      s.matrix_units, s.large, s.shared_limit, error);
+  return false;
+}
+
 template <class T>
 int run(const char* name, double tolerance, int count, unsigned seed) {
   std::mt19937 random(seed);
@@ -295,23 +318,46 @@ int run(const char* name, double tolerance, int count, unsigned seed) {
     Case s;
     s.a = random() % 3 + 1, s.b = any(sizes), s.c = any(sizes), s.d = any(groups), s.batch = any(batches);
     s.layout = index % 2 == 0 ? Layout::batch_first : Layout::batch_last;
-    s.padding = random() % 3 == 0 ? 0 : random() % 2 == 0 ? 8 : static_cast<int64_t>(random() % 5);
-    s.shift = random() % 4 == 0;
-    s.order = static_cast<int>(random() % 5);
-    s.has_bias = random() % 2 == 0;
-    s.matrix_units = random() % 4 != 0;
+    s.large = random() % 2 == 0;
     s.shared_limit = random() % 2 == 0 ? 227 * 1024 : 99 * 1024;
-    const double error = check<T>(s, random);
-    if (!(error < tolerance)) {
-      std::printf(
-          "%s (%ld,%ld,%ld,%ld) batch %ld layout %d padding %ld shift %d order %d bias %d units %d limit %d: error "
-          "%g\n",
-          name, s.a, s.b, s.c, s.d, s.batch, static_cast<int>(s.layout), s.padding, s.shift, s.order, s.has_bias,
-          s.matrix_units, s.shared_limit, error);
-      ++wrong;
-    }
+    wrong += !is_right<T>(name, with_random_operands(s, random), tolerance, random);
   }
   std::printf("%s: %d of %d wrong\n", name, wrong, count);
+  return wrong;
+}
+
+// Each tile of the strict kernel in turn, whole and cut off.
+int run_strict_tiles(int count, unsigned seed) {
+  struct Shape {
+    int64_t b, c, d;
+    bool large;
+    int shared_limit;
+  };
+  constexpr int most = 227 * 1024, least = 64 * 1024;
+  const Shape first[] = {
+      {128, 20, 1, false, most}, {96, 260, 1, true, most},  {64, 20, 1, false, most}, {48, 20, 1, false, most},
+      {32, 20, 1, false, most},  {128, 20, 2, false, most}, {64, 20, 2, false, most}, {32, 20, 2, false, most},
+      {64, 20, 3, false, most},  {48, 20, 3, false, most},  {96, 20, 4, false, most}, {64, 20, 4, false, most},
+      {64, 20, 4, false, least}, {48, 20, 4, false, most},  {32, 20, 4, false, most}, {64, 20, 6, false, most},
+      {96, 20, 8, false, most},  {64, 20, 8, false, most},  {48, 20, 8, false, most}, {96, 20, 8, false, least}};
+  const Shape last[] = {{128, 130, 2, true, most},
+                        {96, 260, 2, true, most},
+                        {64, 20, 2, false, most},
+                        {48, 20, 2, false, most},
+                        {32, 20, 2, false, most}};
+  std::mt19937 random(seed);
+  int wrong = 0;
+  for (int index = 0; index < count; ++index) {
+    const bool is_first = index % 4 != 3;
+    const Shape& shape = is_first ? first[(index - index / 4) % std::size(first)] : last[index / 4 % std::size(last)];
+    Case s;
+    s.a = 2, s.b = shape.b, s.c = shape.c, s.d = shape.d, s.large = shape.large, s.shared_limit = shape.shared_limit;
+    s.layout = is_first ? Layout::batch_first : Layout::batch_last;
+    s.batch = random() % 2 == 0 ? 256 : 130;
+    if (random() % 2 == 0) s.b -= static_cast<int64_t>(random() % 4);
+    wrong += !is_right<float>("strict", with_random_operands(s, random), 1e-6, random);
+  }
+  std::printf("strict tiles: %d of %d wrong\n", wrong, count);
   return wrong;
 }
 
@@ -319,6 +365,6 @@ int main(int count, char** arguments) {
   const int cases = count > 1 ? std::atoi(arguments[1]) : 200;
   const unsigned seed = count > 2 ? static_cast<unsigned>(std::atoi(arguments[2])) : 0;
   const int wrong = run<float>("float32", 1e-6, cases, seed) + run<float16>("float16", 1e-3, cases, seed) +
-                    run<bfloat16>("bfloat16", 8e-3, cases, seed);
+                    run<bfloat16>("bfloat16", 8e-3, cases, seed) + run_strict_tiles(cases, seed);
   return wrong == 0 ? 0 : 1;
 }

@@ -10,8 +10,10 @@ memcheck sees each access outside of it.
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("PYTORCH_NO_CUDA_MEMORY_CACHING", "1")
@@ -32,7 +34,7 @@ PATTERNS = [
     *[(1, 64, 24, 6), (1, 72, 16, 16)],
     *[(1, 72, 40, 24), (2, 136, 72, 32)],  # several clusters of blocks that exchange, along r and j
     *[(1, 192, 40, 2), (1, 48, 40, 6), (1, 48, 72, 16), (1, 128, 136, 1)],
-    *[(1, 96, 24, 4), (1, 64, 24, 3)],  # strict tiles of 48 r of four planes, of 64 of three
+    *[(1, 48, 24, 4), (1, 96, 24, 4), (1, 64, 24, 3)],  # strict tiles of 48 and 96 r of four planes, of 64 of three
 ]
 CHAINS = [  # two factors, which one launch takes (the last one for a handful of rows)
     ((1, 40, 64, 2), (2, 64, 40, 1)),
@@ -51,6 +53,9 @@ OWN_BATCHES = {
     "overlapped two passes": (300, 700),
 }
 """For the configuration of that name alone: one has a kernel for each number of rows, the others take parts of 256."""
+OWN_PATTERNS = {"strict": ((40, 90, 260, 1), (40, 120, 130, 1))}
+"""For the configuration of that name alone, with LARGE rows: enough for the tiles that only large problems get."""
+LARGE = 3203
 ORDERS = (((0, 3, 1, 2), 0), ((0, 3, 2, 1), 0), ((0, 1, 2, 3), 1))
 """How (a, b, c, d) is stored, and how many elements into its allocation X begins."""
 
@@ -78,33 +83,41 @@ def numbers_of(x: torch.Tensor, weight: torch.Tensor, layout: str, only: str | N
     return [
         (name, int(number))
         for number, name in entries
-        if only in (None, name) and (batch in BATCHES or batch in OWN_BATCHES.get(name, ()))
+        if only in (None, name) and (batch in (*BATCHES, LARGE) or batch in OWN_BATCHES.get(name, ()))
     ]
+
+
+def problems(only: str | None) -> Iterator[tuple[tuple[int, int, int, int], int, int, str | None]]:
+    """Patterns and batches, which of a pattern's batches it is, and the configuration that they are for, if for one."""
+    batches = (*BATCHES, *sorted({batch for own in OWN_BATCHES.values() for batch in own}))
+    for entries in PATTERNS:
+        yield from ((entries, batch, index, only) for index, batch in enumerate(batches))
+    for name, own in OWN_PATTERNS.items():
+        if only in (None, name):
+            yield from ((entries, LARGE, index, name) for index, entries in enumerate(own))
 
 
 def wrong_products(only: str | None = None) -> tuple[int, int]:
     """How many products were wrong, of how many; of one configuration only, if it is named."""
     wrong = count = 0
-    batches = (*BATCHES, *sorted({batch for own in OWN_BATCHES.values() for batch in own}))
-    for entries in PATTERNS:
-        for dtype in DTYPES.values():
-            for layout in LAYOUTS:
-                for index, batch in enumerate(batches):
-                    problem = Problem(Pattern(*entries), batch, dtype, layout, "cuda")
-                    for order, offset in ORDERS if index else ORDERS[:2]:
-                        x, weight = operands(problem, order, offset)
-                        numbers = numbers_of(x, weight, layout, only)
-                        bias = bias_of(problem, index % 2 == 1)
-                        reference = expected(x.cpu(), weight.cpu(), layout, on_cpu(bias)) if numbers else None
-                        for name, number in numbers:
-                            if order != ORDERS[0][0] and name not in PORTABLE:
-                                continue  # the others only ever see weights in the first order
-                            y = torch.ops.ksmm.ks_matmul(x, weight, layout, bias, "default", number)
-                            error = relative_error(y.cpu(), reference)
-                            count += 1
-                            if not error < TOLERANCES[dtype]:
-                                wrong += 1
-                                sys.stderr.write(f"{problem}, {name}: relative error {error:.2e}\n")
+    for (entries, batch, index, name_of_one), dtype, layout in itertools.product(
+        problems(only), DTYPES.values(), LAYOUTS
+    ):
+        problem = Problem(Pattern(*entries), batch, dtype, layout, "cuda")
+        for order, offset in ORDERS if index else ORDERS[:2]:
+            x, weight = operands(problem, order, offset)
+            numbers = numbers_of(x, weight, layout, name_of_one)
+            bias = bias_of(problem, index % 2 == 1)
+            reference = expected(x.cpu(), weight.cpu(), layout, on_cpu(bias)) if numbers else None
+            for name, number in numbers:
+                if order != ORDERS[0][0] and name not in PORTABLE:
+                    continue  # the others only ever see weights in the first order
+                y = torch.ops.ksmm.ks_matmul(x, weight, layout, bias, "default", number)
+                error = relative_error(y.cpu(), reference)
+                count += 1
+                if not error < TOLERANCES[dtype]:
+                    wrong += 1
+                    sys.stderr.write(f"{problem}, {name}: relative error {error:.2e}\n")
     return wrong, count
 
 

@@ -36,6 +36,27 @@ def test_any_shape(operator, order: str, problem: Problem, with_bias: bool) -> N
         assert torch.equal(*results), f"{name}: two runs differ"
 
 
+@pytest.mark.parametrize(
+    ("entries", "batch"),
+    [((40, 90, 260, 1), 3203), ((40, 120, 130, 1), 3203), ((4, 96, 100, 130), 256), ((4, 120, 200, 130), 130)],
+    ids=str,
+)
+@pytest.mark.parametrize("order", ("canonical", "transposed"))
+@pytest.mark.parametrize("with_bias", (False, True))
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_strict_tiles_of_large_problems(
+    operator, layout: str, with_bias: bool, order: str, entries: tuple[int, ...], batch: int
+) -> None:
+    problem = Problem(Pattern(*entries), batch, torch.float32, layout, "cuda")
+    x, weight = inputs(problem)
+    stored, bias = stored_as(weight, order), bias_of(problem, with_bias)
+    listed = [entry.split(" ", 1) for entry in torch.ops.ksmm.configurations(x, stored, layout)]
+    numbers = {name: int(number) for number, name in listed}
+    poison(problem)
+    y = operator(x, stored, layout, bias, "strict", numbers["strict"])
+    assert_close(y, expected(x, weight, layout, bias), tolerance(problem.dtype, problem.pattern))
+
+
 @pytest.mark.parametrize("d", (1, 2, 3, 4, 6, 8, 12, 16, 24, 48))
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
 @pytest.mark.parametrize("b", (72, 200))

@@ -30,14 +30,14 @@ def compiled(name: str, folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("name", "cases", "kinds"),
     [
-        ("emulate", 40, 3),
+        ("emulate", 40, 4),
         ("emulate_transposition", 300, 2),
         ("emulate_exchange", 20, 7),
         ("emulate_overlapped", 200, 3),
     ],
 )
 def test_emulated_kernels_do_what_a_plain_loop_does(name: str, cases: int, kinds: int, tmp_path: Path) -> None:
-    """In so many random cases of each kind: three dtypes, two sizes of elements, seven tiles, or three ways."""
+    """In so many random cases of each kind: dtypes and strict tiles, sizes of elements, tiles, or ways."""
     seed = random.randrange(2**31)
     command = [str(compiled(name, tmp_path)), str(cases), str(seed)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)

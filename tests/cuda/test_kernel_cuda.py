@@ -60,11 +60,6 @@ def test_long_batch(operator, layout: str, dtype: torch.dtype) -> None:
             check(operator, Problem(Pattern(*entries), batch, dtype, layout, "cuda"))
 
 
-@every_layout
-def test_the_tile_for_many_long_sums(operator, layout: str) -> None:
-    check(operator, Problem(Pattern(4, 120, 200, 130), 130, torch.float32, layout, "cuda"))
-
-
 @pytest.mark.parametrize("order", WEIGHT_ORDERS)
 @pytest.mark.parametrize("entries", [(2, 40, 56, 1), (2, 64, 32, 2), (3, 24, 40, 4), (2, 33, 16, 8), (2, 48, 64, 16)])
 @every_dtype

@@ -33,36 +33,77 @@ inline int strict_rows(int64_t b, std::initializer_list<int> sizes) {
   return best;
 }
 
-// 16 x 8 sums a thread, for batch_last: they read less of shared memory, and pay where sums are many and long.
-using StrictLarge = StrictTile<1, 16, 8, 8, 1, 4, 4, 2>;
-
-inline bool strict_large(const Problem& problem) {
+// Whether there are enough tiles of 128 x 128 for each multiprocessor to have several; else smaller ones share them out
+// better.
+inline bool strict_is_large(const Problem& problem) {
   const double tiles = static_cast<double>(problem.a * problem.d) * static_cast<double>((problem.batch + 127) / 128) *
                        static_cast<double>((problem.b + 127) / 128);
-  return problem.c >= 192 && tiles >= 1000;
+  return tiles >= 1000;
 }
 
-// Returns run(Choice<...>()) for the tile that suits the problem. shared_limit: bytes of shared memory for a block.
+// The rows of W for a tile where j is 1, by times on an H200. More sums a thread read less of shared memory, and need a
+// longer c for what comes before and after the products.
+inline int strict_rows_of_one(const Problem& problem, bool large) {
+  const int64_t b = problem.b, c = problem.c;
+  if (problem.layout == Layout::batch_first)
+    return large && c >= 256 ? strict_rows(b, {96, 128, 64, 48, 32}) : strict_rows(b, {128, 64, 48, 32});
+  if (!large || c < 96) return strict_rows(b, {64, 48, 32});
+  if (c >= 256) return strict_rows(b, {96, 128, 64, 48, 32});
+  return c >= 128 ? strict_rows(b, {128, 64, 96, 48, 32}) : strict_rows(b, {96, 64, 48, 32});
+}
+
 template <class Run>
-auto with_strict_tile(const Problem& problem, int shared_limit, Run run) {
+auto with_strict_tile_of_one(const Problem& problem, bool large, Run run) {
   constexpr Layout first = Layout::batch_first, last = Layout::batch_last;
-  const int64_t b = problem.b;
+  const int rows = strict_rows_of_one(problem, large);
   if (problem.layout == last) {
-    const int rows = strict_rows(b, {128, 64, 48, 32});
-    if (rows == 128 && strict_large(problem)) return run(Choice<last, StrictLarge>());
-    if (rows == 128) return run(Choice<last, StrictTile<1, 8, 8, 8, 2, 4, 4, 2>>());
+    if (rows == 128) return run(Choice<last, StrictTile<1, 16, 8, 8, 1, 4, 4, 2>>());
+    if (rows == 96) return run(Choice<last, StrictTile<1, 16, 12, 8, 1, 2, 3, 4>>());
     if (rows == 64) return run(Choice<last, StrictTile<1, 8, 8, 8, 2, 2, 4, 4>>());
     if (rows == 48) return run(Choice<last, StrictTile<1, 8, 12, 8, 4, 1, 3, 3>>());
     return run(Choice<last, StrictTile<1, 8, 8, 8, 4, 1, 3, 4>>());
   }
-  switch (strict_group(problem.d)) {
-    case 1: {
-      const int rows = strict_rows(b, {128, 64, 48, 32});
-      if (rows == 128) return run(Choice<first, StrictTile<1, 8, 8, 4, 4, 2, 4, 2>>());
-      if (rows == 64) return run(Choice<first, StrictTile<1, 8, 8, 4, 4, 1, 4, 4>>());
-      if (rows == 48) return run(Choice<first, StrictTile<1, 8, 12, 8, 4, 1, 3, 3>>());
-      return run(Choice<first, StrictTile<1, 8, 8, 8, 4, 1, 3, 4>>());
-    }
+  if (rows == 128) return run(Choice<first, StrictTile<1, 8, 8, 4, 4, 2, 4, 2>>());
+  if (rows == 96) return run(Choice<first, StrictTile<1, 16, 12, 8, 1, 2, 4, 4>>());
+  if (rows == 64) return run(Choice<first, StrictTile<1, 8, 8, 4, 4, 1, 4, 4>>());
+  if (rows == 48) return run(Choice<first, StrictTile<1, 8, 12, 8, 4, 1, 3, 3>>());
+  return run(Choice<first, StrictTile<1, 8, 8, 8, 4, 1, 3, 4>>());
+}
+
+template <class Run>
+auto with_strict_tile_of_four(int64_t b, int shared_limit, Run run) {
+  constexpr Layout first = Layout::batch_first;
+  using Deep = StrictTile<4, 8, 8, 4, 2, 1, 3, 2>;
+  const int rows = b <= 192 ? strict_rows(b, {96, 64, 48, 32}) : strict_rows(b, {64, 96, 48, 32});
+  if (rows == 96) return run(Choice<first, StrictTile<4, 16, 12, 4, 1, 1, 2, 2>>());
+  if (rows == 64 && 2 * Deep::shared_bytes <= shared_limit) return run(Choice<first, Deep>());
+  if (rows == 64) return run(Choice<first, StrictTile<4, 8, 8, 4, 2, 1, 2, 2>>());
+  if (rows == 48) return run(Choice<first, StrictTile<4, 8, 12, 8, 1, 1, 3, 3>>());
+  return run(Choice<first, StrictTile<4, 8, 8, 8, 1, 1, 2, 4>>());
+}
+
+template <class Run>
+auto with_strict_tile_of_eight(int64_t b, int shared_limit, Run run) {
+  constexpr Layout first = Layout::batch_first;
+  using Wide = StrictTile<8, 16, 12, 4, 1, 1, 2, 1>;
+  const bool wide = b <= 192 && Wide::shared_bytes <= shared_limit;
+  const int rows = wide ? strict_rows(b, {96, 64, 32, 48}) : strict_rows(b, {64, 32, 48});
+  if (rows == 96) return run(Choice<first, Wide>());
+  if (rows == 64) return run(Choice<first, StrictTile<8, 8, 8, 4, 1, 1, 2, 2>>());
+  if (rows == 48) return run(Choice<first, StrictTile<8, 4, 12, 8, 1, 1, 2, 1>>());  // two fit
+  return run(Choice<first, StrictTile<8, 8, 8, 8, 1, 1, 2, 2>>());
+}
+
+// Returns run(Choice<...>()) for the tile that suits the problem. Where more blocks fit than a tile asks for, it is the
+// compiler that assigns registers the worse the fewer it is given. shared_limit: bytes of shared memory for a block;
+// large: strict_is_large.
+template <class Run>
+auto with_strict_tile(const Problem& problem, int shared_limit, bool large, Run run) {
+  constexpr Layout first = Layout::batch_first;
+  const int64_t b = problem.b;
+  const int group = problem.layout == first ? strict_group(problem.d) : 1;
+  switch (group) {
+    case 1: return with_strict_tile_of_one(problem, large, run);
     case 2: {
       const int rows = strict_rows(b, {128, 64, 32});
       if (rows == 128) return run(Choice<first, StrictTile<2, 8, 8, 4, 2, 2, 3, 2>>());
@@ -70,23 +111,12 @@ auto with_strict_tile(const Problem& problem, int shared_limit, Run run) {
       return run(Choice<first, StrictTile<2, 8, 8, 8, 2, 1, 3, 4>>());
     }
     case 3:
-      if (strict_rows(b, {64, 48}) == 64) return run(Choice<first, StrictTile<3, 16, 8, 4, 1, 1, 2, 3>>());
+      if (strict_rows(b, {64, 48}) == 64)
+        return run(Choice<first, StrictTile<3, 16, 8, 4, 1, 1, 2, 2>>());  // three fit
       return run(Choice<first, StrictTile<3, 8, 12, 8, 1, 1, 3, 4>>());
-    case 4: {
-      const int rows = strict_rows(b, {64, 48, 32});
-      if (rows == 64) return run(Choice<first, StrictTile<4, 8, 8, 4, 2, 1, 2, 2>>());
-      if (rows == 48) return run(Choice<first, StrictTile<4, 8, 12, 8, 1, 1, 3, 3>>());
-      return run(Choice<first, StrictTile<4, 8, 8, 8, 1, 1, 2, 4>>());
-    }
+    case 4: return with_strict_tile_of_four(b, shared_limit, run);
     case 6: return run(Choice<first, StrictTile<6, 8, 8, 4, 1, 1, 2, 2>>());
-    default: {
-      using Wide = StrictTile<8, 16, 8, 4, 1, 1, 2, 1>;
-      const int rows = strict_rows(b, {64, 32, 48});
-      if (rows == 64 && b > 64 && Wide::shared_bytes <= shared_limit) return run(Choice<first, Wide>());
-      if (rows == 64) return run(Choice<first, StrictTile<8, 8, 8, 4, 1, 1, 2, 2>>());
-      if (rows == 48) return run(Choice<first, StrictTile<8, 4, 12, 8, 1, 1, 2, 2>>());
-      return run(Choice<first, StrictTile<8, 8, 8, 8, 1, 1, 2, 2>>());
-    }
+    default: return with_strict_tile_of_eight(b, shared_limit, run);
   }
 }
 

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "strict_copy.cuh"
-#include "tile_map.cuh"
+#include "strict_sums.cuh"
 
 namespace ksmm {
 
@@ -22,20 +22,7 @@ struct StrictSteps {
   static_assert(first || Tile::j == 1, "batch_last is contiguous along n: J is 1");
   using CopyX = StrictCopy<Tile, Tile::n, Tile::x_pitch, Tile::x_plane>;
   using CopyWeight = StrictCopy<Tile, Tile::r, Tile::weight_pitch, Tile::weight_plane>;
-
-  struct Registers {
-    float sums[Tile::thread_n][Tile::thread_r];
-  };
-
-  // Which of the threads along n and r a thread is, and its j.
-  struct Seat {
-    int n, r, j;
-  };
-  KSMM_BOTH static Seat seat_of(int thread) {
-    const int warp = thread / 32 / Tile::j, lane = thread % 32;
-    return {warp % Tile::warps_n * Tile::lanes_n + lane % Tile::lanes_n,
-            warp / Tile::warps_n * Tile::lanes_r + lane / Tile::lanes_n, thread / 32 % Tile::j};
-  }
+  using Sums = StrictSums<LAYOUT, Tile>;
 
   // How the weights are read; X is read along rows in batch_last, else along features.
   static constexpr Along x_along = first ? Along::features : Along::rows;
@@ -79,10 +66,15 @@ struct StrictSteps {
   }
 
   // Step 2: the products of one step of k.
-  KSMM_BOTH static void multiply(Registers& registers, const float* stage, int thread) {
-    const Seat seat = seat_of(thread);
+  KSMM_BOTH static void multiply(typename Sums::Registers& registers, const float* stage, int thread) {
+    const auto seat = Sums::seat_of(thread);
+    auto& sums = registers.sums;
     const float* x = stage + seat.j * Tile::x_plane + seat.n * 4;
     const float* weight = stage + Tile::x_floats + seat.j * Tile::weight_plane + seat.r * 4;
+    // To and fro along the shorter side, so that each product shares an operand with the one before it: registers are
+    // read through two ports.
+    constexpr bool along_n = Tile::thread_n <= Tile::thread_r;
+    constexpr int inners = along_n ? Tile::thread_n : Tile::thread_r;
 #pragma unroll
     for (int k = 0; k < Tile::k; ++k) {
       float4 xs[Tile::thread_n / 4], ws[Tile::thread_r / 4];
@@ -93,104 +85,18 @@ struct StrictSteps {
       for (int word = 0; word < Tile::thread_r / 4; ++word)
         ws[word] = *reinterpret_cast<const float4*>(weight + k * Tile::weight_pitch + word * Tile::threads_r * 4);
 #pragma unroll
-      for (int n = 0; n < Tile::thread_n; ++n)
+      for (int outer = 0; outer < Tile::thread_n * Tile::thread_r / inners; ++outer)
 #pragma unroll
-        for (int r = 0; r < Tile::thread_r; ++r)
-          registers.sums[n][r] = fmaf(part(xs[n / 4], n % 4), part(ws[r / 4], r % 4), registers.sums[n][r]);
+        for (int step = 0; step < inners; ++step) {
+          const int inner = outer % 2 == 0 ? step : inners - 1 - step;
+          const int n = along_n ? inner : outer, r = along_n ? outer : inner;
+          sums[n][r] = fmaf(part(xs[n / 4], n % 4), part(ws[r / 4], r % 4), sums[n][r]);
+        }
     }
   }
 
   KSMM_BOTH static float part(const float4& word, int index) {
     return index == 0 ? word.x : index == 1 ? word.y : index == 2 ? word.z : word.w;
-  }
-
-  KSMM_BOTH static uint32_t* y_of(const Task<float>& task, const Origin& origin) {
-    const Strides& strides = task.y_strides;
-    return task.y + origin.i * strides.i + origin.n * strides.row + origin.r * strides.column + origin.j * strides.j;
-  }
-  KSMM_BOTH static Place y_limits(const Task<float>& task, const Origin& origin) {
-    return {left(task.batch, origin.n, Tile::n), left(task.b, origin.r, Tile::r), left(task.d, origin.j, Tile::j)};
-  }
-
-  // Step 3: the bias.
-  KSMM_BOTH static void add_bias(Registers& registers, const Task<float>& task, const Origin& origin, int thread) {
-    if (task.bias == nullptr) return;
-    const Seat seat = seat_of(thread);
-#pragma unroll
-    for (int r = 0; r < Tile::thread_r; ++r) {
-      const float bias =
-          bias_at(task, origin.i, origin.r + (r / 4 * Tile::threads_r + seat.r) * 4 + r % 4, origin.j + seat.j);
-#pragma unroll
-      for (int n = 0; n < Tile::thread_n; ++n) registers.sums[n][r] += bias;
-    }
-  }
-
-  // Step 4, where J is 1: the sums, to device memory. Vectors lie along n in batch_last, along r in batch_first.
-  KSMM_BOTH static void store(const Registers& registers, const Task<float>& task, const Origin& origin, int thread) {
-    const Seat seat = seat_of(thread);
-    uint32_t* y = y_of(task, origin);
-    const Place limits = y_limits(task, origin);
-#pragma unroll
-    for (int n = 0; n < Tile::thread_n; n += first ? 1 : 4)
-#pragma unroll
-      for (int r = 0; r < Tile::thread_r; r += first ? 4 : 1) {
-        Vector<float, 4> vector;
-#pragma unroll
-        for (int element = 0; element < 4; ++element)
-          vector.bits[element] = to_bits<float>(registers.sums[n + (first ? 0 : element)][r + (first ? element : 0)]);
-        const Place start = {(n / 4 * Tile::threads_n + seat.n) * 4 + n % 4,
-                             (r / 4 * Tile::threads_r + seat.r) * 4 + r % 4, 0};
-        store_places(y, task.y_strides, limits, task.y_vectors, vector, [&](int element) -> Place {
-          return {start.row + (first ? 0 : element), start.column + (first ? element : 0), 0};
-        });
-      }
-  }
-
-  // Step 4, where J is more: a round of the sums, to shared memory, in the order of the threads' first, second, ... n.
-  KSMM_BOTH static void put(const Registers& registers, float* shared, int round, int thread) {
-    const Seat seat = seat_of(thread);
-    float* target = shared + seat.j * Tile::sum_plane + seat.n * Tile::sum_pitch + seat.r * 4;
-#pragma unroll
-    for (int own_round = 0; own_round < Tile::rounds; ++own_round)  // registers are not indexed by a variable
-      if (own_round == round)
-#pragma unroll
-        for (int n = 0; n < 4; ++n)
-#pragma unroll
-          for (int r = 0; r < Tile::thread_r; r += 4) {
-            const float* sums = registers.sums[own_round * 4 + n] + r;
-            *reinterpret_cast<float4*>(target + n * Tile::threads_n * Tile::sum_pitch + r * Tile::threads_r) = {
-                sums[0], sums[1], sums[2], sums[3]};
-          }
-  }
-
-  // Step 5: that round, to device memory, in vectors along (r, j).
-  KSMM_BOTH static void take(const float* shared, const Task<float>& task, const Origin& origin, int round,
-                             int thread) {
-    constexpr int V = Tile::y_vector, vectors = Tile::r * Tile::j / V, all = vectors * Tile::round_n;
-    static_assert(all % Tile::threads == 0, "threads must share out the sums evenly");
-    uint32_t* y = y_of(task, origin) + round * Tile::round_n * task.y_strides.row;
-    Place limits = y_limits(task, origin);
-    limits.row -= round * Tile::round_n;
-#pragma unroll 2  // more would spill registers
-    for (int slot = 0; slot < all / Tile::threads; ++slot) {
-      const int index = slot * Tile::threads + thread;
-      // the feature of a thread does not change with the slot where rows share out the threads evenly
-      const bool even = Tile::threads % vectors == 0;
-      const int row = even ? slot * (Tile::threads / vectors) + thread / vectors : index / vectors;
-      const int n = row % Tile::threads_n * 4 + row / Tile::threads_n;
-      const int feature = (even ? thread : index) % vectors * V;
-      Vector<float, V> vector;
-#pragma unroll
-      for (int element = 0; element < V; ++element) {
-        const int own = feature + element;
-        vector.bits[element] =
-            to_bits<float>(shared[own % Tile::j * Tile::sum_plane + row * Tile::sum_pitch + own / Tile::j]);
-      }
-      store_places(y, task.y_strides, limits, task.y_vectors, vector, [&](int element) -> Place {
-        const int own = feature + element;
-        return {n, own / Tile::j, own % Tile::j};
-      });
-    }
   }
 };
 
@@ -198,12 +104,13 @@ template <Layout LAYOUT, class Tile>
 __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor)
     strict_kernel(const Task<float> task) {
   using Steps = StrictSteps<LAYOUT, Tile>;
+  using Sums = StrictSums<LAYOUT, Tile>;
   extern __shared__ __align__(16) float shared[];
   const int thread = static_cast<int>(threadIdx.x);
 
   // One tile a block; more only where there are more tiles than a grid has blocks.
   for (int64_t tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
-    typename Steps::Registers registers = {};
+    typename Sums::Registers registers = {};
     typename Steps::Cursors cursors =
         Steps::start(task, tile_origin(task, tile, Tile::n, Tile::r, Tile::j), opaque(thread));
     constexpr int ahead = Tile::stages - 1;
@@ -225,16 +132,16 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
     }
     // computed again: cheaper than to keep it through the products
     const Origin again = tile_origin(task, opaque(tile), Tile::n, Tile::r, Tile::j);
-    Steps::add_bias(registers, task, again, opaque(thread));
+    Sums::read_bias(registers, task, again, opaque(thread));
     if constexpr (Tile::j == 1) {
-      Steps::store(registers, task, again, opaque(thread));
+      Sums::store(registers, task, again, opaque(thread));
     } else {
 #pragma unroll
       for (int round = 0; round < Tile::rounds; ++round) {
         __syncthreads();  // nobody still reads what was there
-        Steps::put(registers, shared, round, opaque(thread));
+        Sums::put(registers, shared, round, opaque(thread));
         __syncthreads();
-        Steps::take(shared, task, again, round, opaque(thread));
+        Sums::take(shared, task, again, round, opaque(thread));
       }
     }
     if (tile + gridDim.x < task.tiles) __syncthreads();  // the next tile overwrites shared memory

@@ -39,7 +39,8 @@ struct StrictTile {
   static_assert(x_plane % 4 == 0 && weight_plane % 4 == 0 && sum_plane % 4 == 0, "16-byte words must be aligned");
   static_assert(stages >= 2, "a step is copied while another is multiplied");
   static_assert(shared_bytes <= 99 * 1024, "all supported GPUs but the oldest have 99 KiB for a block");
-  static_assert(threads <= 1024 && THREAD_N * THREAD_R * threads * BLOCKS <= 40960, "the sums leave registers free");
+  static_assert(threads <= 1024 && THREAD_N * THREAD_R * threads * BLOCKS <= 49152,
+                "the sums leave a quarter of the registers free");
 };
 
 }  // namespace ksmm
