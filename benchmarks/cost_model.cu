@@ -4,7 +4,8 @@
 //         $(find ../ksmm/csrc/cuda -name '*.cu' ! -name multiply.cu)
 //     ./cost_model float16 batch_first 25088 4,64,64,16 1,192,192,48
 //
-// A line for each pattern: the configurations that take it by name, with microseconds, the choice first.
+// A line for each pattern: the configurations that take it by name, with microseconds, the choice first. The dtype
+// "strict" is float32 in multiply-adds alone.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -50,7 +51,7 @@ int main(int count, char** words) {
     const std::string dtype = words[1];
     problem.dtype = dtype == "float16" ? Dtype::float16 : dtype == "bfloat16" ? Dtype::bfloat16 : Dtype::float32;
     problem.layout = std::string(words[2]) == "batch_first" ? Layout::batch_first : Layout::batch_last;
-    problem.precision = Precision::compensated;
+    problem.precision = dtype == "strict" ? Precision::strict : Precision::compensated;
     std::printf("%s", words[at]);
     predict(problem, h200());
     std::printf("\n");
