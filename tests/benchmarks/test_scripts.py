@@ -56,3 +56,31 @@ def test_the_times_of_the_tuning_that_ships() -> None:
     table = list(csv.DictReader(io.StringIO(output)))
     assert {(row["dtype"], row["layout"]) for row in table} == set(itertools.product(DTYPES, LAYOUTS))
     assert all(float(row["time_over_roofline"]) > 0 and float(row["best_rival_over_time"]) > 0 for row in table)
+
+
+def test_register_banks_of_multiply_adds(tmp_path: Path) -> None:
+    code = tmp_path / "code.sass"
+    code.write_text(
+        """.text.first:
+        /*0000*/                   FFMA R8, R1.reuse, R2, R8 ;
+        /*0010*/                   FFMA R9, R1.reuse, R4, R9 ;
+        /*0020*/                   FADD R4, R4, R6 ;
+        /*0030*/                   FFMA R10, R1, R4.reuse, R10 ;
+        /*0040*/                   FFMA.FTZ R12, RZ, R4, 1 ;
+.text.second:
+        /*0000*/                   FFMA R12, RZ, R4, R12 ;
+"""
+    )
+    command = [sys.executable, str(FOLDER / "register_banks.py"), str(code)]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    first, second = csv.DictReader(io.StringIO(output))
+    # 1, 2, 8: two banks, 2 cycles; 4, 9; 4, 10: one bank, 2 cycles; nothing that is not there yet
+    assert first == {
+        "kernel": "first",
+        "multiply_adds": "4",
+        "registers_read": "1.75",
+        "cycles": "1.50",
+        "one_bank": "25.0",
+    }
+    assert second["registers_read"] == "2.00", "nothing is kept from one function to the next"
+    assert second["one_bank"] == "100.0"
