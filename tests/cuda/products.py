@@ -44,7 +44,7 @@ def stored_as(weight: torch.Tensor, order: str) -> torch.Tensor:
     return weight.permute(dims).contiguous().permute(inverse)
 
 
-def assert_close(y: torch.Tensor, reference: torch.Tensor, allowed: float) -> None:
+def assert_close(y: torch.Tensor, reference: torch.Tensor, allowed: float, context: object = "") -> None:
     """Small error over all, and none of the outputs far off.
 
     A norm of `reference` far below what such inputs give (few outputs that happen to be near 0) is not divided by.
@@ -55,9 +55,9 @@ def assert_close(y: torch.Tensor, reference: torch.Tensor, allowed: float) -> No
     difference = y.double() - reference
     scale = max(torch.linalg.vector_norm(reference).item(), math.sqrt(y.numel() / 3))
     error = torch.linalg.vector_norm(difference).item() / scale
-    assert error < allowed, f"relative error {error:.2e}"
+    assert error < allowed, f"relative error {error:.2e} {context}"  # NaN is not smaller than anything
     largest = difference.abs().max().item()
-    assert largest < 20 * allowed, f"largest error of one output {largest:.2e}"
+    assert largest < 20 * allowed, f"largest error of one output {largest:.2e} {context}"
 
 
 def check(operator: Callable[..., torch.Tensor], problem: Problem, order: str | None = None) -> None:
