@@ -3,9 +3,9 @@
 //
 // Faster than simt_kernel.cuh, the version before it, by what is read of shared memory: there a thread held 4 j side by
 // side, which have no operand in common, and read 48 floats for 128 products. Here a warp works on one j, and a thread
-// reads 16 floats for 64 products. For that, batch_first is transposed to a plane for each j on the way to shared
-// memory, by asynchronous copies that need no registers, and back on the way out, so that sectors of Y are written
-// whole. One barrier a step.
+// reads 16 floats for 64 products, or 28 for 192. For that, batch_first is transposed to a plane for each j on the way
+// to shared memory, by asynchronous copies that need no registers, and back on the way out, so that sectors of Y are
+// written whole. One barrier a step.
 //
 // Each step is a function of the thread's index that runs on the host too, where tests/cuda/emulate.cu executes them in
 // turn.
