@@ -70,13 +70,17 @@ auto with_strict_tile_of_one(const Problem& problem, bool large, Run run) {
   return run(Choice<first, StrictTile<1, 8, 8, 8, 4, 1, 3, 4>>());
 }
 
+// The tiles of 96 r and of three stages are for d = 4: with d = 12 they took 1.09 and 1.03 of the time of the others.
 template <class Run>
-auto with_strict_tile_of_four(int64_t b, int shared_limit, Run run) {
+auto with_strict_tile_of_four(const Problem& problem, int shared_limit, Run run) {
   constexpr Layout first = Layout::batch_first;
   using Deep = StrictTile<4, 8, 8, 4, 2, 1, 3, 2>;
-  const int rows = b <= 192 ? strict_rows(b, {96, 64, 48, 32}) : strict_rows(b, {64, 96, 48, 32});
+  const int64_t b = problem.b;
+  const int rows = problem.d != 4 ? strict_rows(b, {64, 48, 32})
+                   : b <= 192     ? strict_rows(b, {96, 64, 48, 32})
+                                  : strict_rows(b, {64, 96, 48, 32});
   if (rows == 96) return run(Choice<first, StrictTile<4, 16, 12, 4, 1, 1, 2, 2>>());
-  if (rows == 64 && 2 * Deep::shared_bytes <= shared_limit) return run(Choice<first, Deep>());
+  if (rows == 64 && problem.d == 4 && 2 * Deep::shared_bytes <= shared_limit) return run(Choice<first, Deep>());
   if (rows == 64) return run(Choice<first, StrictTile<4, 8, 8, 4, 2, 1, 2, 2>>());
   if (rows == 48) return run(Choice<first, StrictTile<4, 8, 12, 8, 1, 1, 3, 3>>());
   return run(Choice<first, StrictTile<4, 8, 8, 8, 1, 1, 2, 4>>());
@@ -90,12 +94,11 @@ auto with_strict_tile_of_eight(int64_t b, int shared_limit, Run run) {
   const int rows = wide ? strict_rows(b, {96, 64, 32, 48}) : strict_rows(b, {64, 32, 48});
   if (rows == 96) return run(Choice<first, Wide>());
   if (rows == 64) return run(Choice<first, StrictTile<8, 8, 8, 4, 1, 1, 2, 2>>());
-  if (rows == 48) return run(Choice<first, StrictTile<8, 4, 12, 8, 1, 1, 2, 1>>());  // two fit
+  if (rows == 48) return run(Choice<first, StrictTile<8, 4, 12, 8, 1, 1, 2, 2>>());
   return run(Choice<first, StrictTile<8, 8, 8, 8, 1, 1, 2, 2>>());
 }
 
-// Returns run(Choice<...>()) for the tile that suits the problem. Where more blocks fit than a tile asks for, it is the
-// compiler that assigns registers the worse the fewer it is given. shared_limit: bytes of shared memory for a block;
+// Returns run(Choice<...>()) for the tile that suits the problem. shared_limit: bytes of shared memory for a block;
 // large: strict_is_large.
 template <class Run>
 auto with_strict_tile(const Problem& problem, int shared_limit, bool large, Run run) {
@@ -111,10 +114,9 @@ auto with_strict_tile(const Problem& problem, int shared_limit, bool large, Run 
       return run(Choice<first, StrictTile<2, 8, 8, 8, 2, 1, 3, 4>>());
     }
     case 3:
-      if (strict_rows(b, {64, 48}) == 64)
-        return run(Choice<first, StrictTile<3, 16, 8, 4, 1, 1, 2, 2>>());  // three fit
+      if (strict_rows(b, {64, 48}) == 64) return run(Choice<first, StrictTile<3, 16, 8, 4, 1, 1, 2, 3>>());
       return run(Choice<first, StrictTile<3, 8, 12, 8, 1, 1, 3, 4>>());
-    case 4: return with_strict_tile_of_four(b, shared_limit, run);
+    case 4: return with_strict_tile_of_four(problem, shared_limit, run);
     case 6: return run(Choice<first, StrictTile<6, 8, 8, 4, 1, 1, 2, 2>>());
     default: return with_strict_tile_of_eight(b, shared_limit, run);
   }

@@ -43,10 +43,11 @@ struct StrictSums {
   KSMM_BOTH static void read_bias(Registers& registers, const Task<float>& task, const Origin& origin, int thread) {
     const Seat seat = seat_of(thread);
 #pragma unroll
-    for (int r = 0; r < Tile::thread_r; ++r) {
-      const int64_t row = origin.r + (r / 4 * Tile::threads_r + seat.r) * 4 + r % 4;
-      registers.bias[r] = task.bias == nullptr ? -0.f : bias_at(task, origin.i, row, origin.j + seat.j);
-    }
+    for (int r = 0; r < Tile::thread_r; ++r)
+      registers.bias[r] =
+          task.bias == nullptr
+              ? -0.f
+              : bias_at(task, origin.i, origin.r + (r / 4 * Tile::threads_r + seat.r) * 4 + r % 4, origin.j + seat.j);
   }
   KSMM_BOTH static float out(const Registers& registers, int n, int r) {
     return registers.sums[n][r] + registers.bias[r];
@@ -98,9 +99,10 @@ struct StrictSums {
         for (int n = 0; n < 4; ++n)
 #pragma unroll
           for (int r = 0; r < Tile::thread_r; r += 4) {
-            const auto sum = [&](int element) { return out(registers, own_round * 4 + n, r + element); };
+            const int row = own_round * 4 + n;
             *reinterpret_cast<float4*>(target + n * Tile::threads_n * Tile::sum_pitch + r * Tile::threads_r) = {
-                sum(0), sum(1), sum(2), sum(3)};
+                out(registers, row, r), out(registers, row, r + 1), out(registers, row, r + 2),
+                out(registers, row, r + 3)};
           }
   }
 
