@@ -1,6 +1,7 @@
 // The warpgroups of the TF32 family that multiply: X into parts in registers, products in groups, sums in float32.
 #pragma once
 
+#include "copy.cuh"
 #include "tf32_fragments.cuh"
 
 namespace ksmm::hopper {
@@ -144,11 +145,14 @@ struct Tf32Consumer {
         step_joined(step, unit, unit_before, here);
       else
         step_alone(unit, unit_before, here);
-      if (step == 0 && before != nullptr && lane == 0) before->arrive();
+      if (step == 0 && before != nullptr && lane == 0) {
+        if constexpr (Tile::staged) wait_for_store_reads<0>();  // Y of the tile before may still leave from there
+        before->arrive();
+      }
     }
   }
 
-  __device__ void drain(Barrier& before) {
+  __device__ void drain(Barrier* before) {
     wait_for_products<0>();
     if constexpr (Tile::compensated) {
       fence_parts(first[main]);
@@ -159,7 +163,7 @@ struct Tf32Consumer {
 #pragma unroll
         for (int n = 0; n < Tile::unit_sums; ++n) fence_register(sums[unit][n]);
     }
-    if (lane == 0) before.arrive();
+    if (before != nullptr && lane == 0) before->arrive();
   }
 };
 

@@ -1,6 +1,7 @@
 // The bias to finished sums, and those to Y; sums that are not finite are done again as plain float32 sums.
 #pragma once
 
+#include "copy.cuh"
 #include "tf32_fragments.cuh"
 #include "tf32_task.h"
 #include "warp_bias.cuh"
@@ -63,7 +64,7 @@ __device__ inline void store_batch_last(const Tf32Task& task, float (&sums)[Tile
   const int r0 = place.r0 + 2 * t;
   const int64_t first_row = (static_cast<int64_t>(place.i) * task.b + r0) * task.d + place.j0;
   const int64_t stride = task.batch * task.d;
-  float* y = task.y + first_row * task.batch + n;
+  float* y = task.y_data + first_row * task.batch + n;
 #pragma unroll
   for (int q = 0; q < Tile::unit_sums; q += 4, y += 8 * stride) {  // rows g + 8 go with rows g
 #pragma unroll
@@ -125,7 +126,7 @@ __device__ inline void store_batch_first(const Tf32Task& task, float (&sums)[Til
 #pragma unroll
   for (int part = 0; part < 2 * Tile::blocks; ++part) {  // rows g and g + 8 of each block
     const int64_t n = place.n0 + part / 2 * 64 + part % 2 * 8 + warp * 16 + place_of_row<Tile>(lane / 4);
-    float* const y = task.y + n * features + first_feature;
+    float* const y = task.y_data + n * features + first_feature;
 #pragma unroll
     for (int q = 0; q < Tile::unit_sums / 2; q += rows) {
       const int offset = q / 2 * 8 + q % 2;
@@ -149,6 +150,46 @@ __device__ inline void store_batch_first(const Tf32Task& task, float (&sums)[Til
       } else {
         store_pieces<1>(to, values, limit);
       }
+    }
+  }
+}
+
+// Y of a warp's 16 rows n, 8 of them by 8 columns r at a time, through places in shared memory that are the warp's own:
+// `place_of_warp` and every eighth one after it. A store of the copy engine writes sectors far from each other, and
+// nothing outside of Y; it may still read from there when this returns.
+template <class Tile>
+__device__ inline void store_staged(const Tf32Task& task, const float (&sums)[Tile::units][Tile::unit_sums],
+                                    const Tf32Place& at, char* place_of_warp, int warp, int lane) {
+  constexpr int places = Tile::places_of_warp;
+  const int g = lane / 4, t = lane % 4, odd = g % 2, swizzle = (t & 2) << 3;
+#pragma unroll
+  for (int turn = 0; turn < Tile::warpgroup_rows / 4; ++turn) {
+    const int q = turn / 2, half = turn % 2, r = at.r0 + 8 * q;
+    const int64_t n = at.n0 + warp * 16 + half * 8;
+    if (r >= task.b) break;
+    if (turn >= places && lane == 0) wait_for_store_reads<places - 1>();
+    __syncwarp();
+    char* const place = place_of_warp + turn % places * (8 * place_bytes);
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {  // even and odd g begin with different columns, which lie in different banks
+      const int column = 2 * t + (e ^ odd);
+      float values[8];
+#pragma unroll
+      for (int j = 0; j < 8; ++j)  // registers have no index
+        values[j] = odd ? sums[j][q * 4 + half * 2 + 1 - e] : sums[j][q * 4 + half * 2 + e];
+      char* const to = place + g * 256 + column * 32;
+      *reinterpret_cast<float4*>(to + swizzle) = make_float4(values[0], values[1], values[2], values[3]);
+      *reinterpret_cast<float4*>(to + (swizzle ^ 16)) = make_float4(values[4], values[5], values[6], values[7]);
+      if (any_not_finite(values) && r + column < task.b && n + g < task.batch)
+        for (int j = 0; j < 8 && at.j0 + j < task.d; ++j)
+          reinterpret_cast<float*>(to + (swizzle ^ (j & 4) << 2))[j % 4] =
+              sum_again<Tile>(task, at.i, r + column, at.j0 + j, n + g);
+    }
+    fence_for_engines();
+    __syncwarp();
+    if (lane == 0) {
+      store(task.y, place, at.j0, r, at.i, static_cast<int>(n));
+      commit_stores();
     }
   }
 }

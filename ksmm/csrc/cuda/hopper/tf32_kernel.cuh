@@ -104,12 +104,14 @@ __device__ inline void consume(const Tf32Task& task, char* stages, Tf32Shared<Ti
   consumer.warpgroup = thread / 128, consumer.warp = thread / 32 % 4, consumer.lane = thread % 32;
   const int r_offset = Tile::split_b ? consumer.warpgroup * Tile::warpgroup_rows : 0;
   Ring<Tile::stages> ring;
+  Barrier* before = nullptr;
   for (int tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
     const Tf32Position at = position_of<Tile>(task, tile);
-    Barrier* before = nullptr;
+    char* stage = nullptr;
     consumer.clear();
     for (int k = 0; k < task.c; k += Tile::k, ring.advance()) {
-      const uint32_t x = shared_address(stages + ring.slot * Tile::stage_bytes);
+      stage = stages + ring.slot * Tile::stage_bytes;
+      const uint32_t x = shared_address(stage);
       const uint32_t rows =
           x + Tile::x_bytes + (Tile::compensated ? Tile::weight_bytes : 0) + r_offset * Tile::row_bytes;
       const uint64_t weight = describe(rows, Tile::swizzle, 8 * Tile::row_bytes);
@@ -121,13 +123,21 @@ __device__ inline void consume(const Tf32Task& task, char* stages, Tf32Shared<Ti
     const Tf32Place place = {at.i, at.row_tile * Tile::rows + r_offset, at.plane_tile * Tile::planes,
                              static_cast<int64_t>(at.batch_tile) * Tile::batch +
                                  (Tile::split_b ? 0 : consumer.warpgroup * Tile::warpgroup_batch)};
-    consumer.drain(*before);
+    consumer.drain(Tile::staged ? nullptr : before);
     if (task.bias != nullptr) add_bias<Tile>(task, consumer.sums, place, consumer.lane);
-    if constexpr (Tile::access == Access::rows)
-      store_batch_last<Tile>(task, consumer.sums, place, consumer.warp, consumer.lane);
-    else
-      store_batch_first<Tile>(task, consumer.sums, place, consumer.warp, consumer.lane);
+    if constexpr (Tile::staged) {  // `before` is told during the next tile
+      constexpr int everyone = 1;  // the number of a barrier: both warpgroups have read the stage
+      synchronize(everyone, consumer_threads);
+      store_staged<Tile>(task, consumer.sums, place, stage + thread / 32 * place_bytes, consumer.warp, consumer.lane);
+    } else {
+      before = nullptr;
+      if constexpr (Tile::access == Access::rows)
+        store_batch_last<Tile>(task, consumer.sums, place, consumer.warp, consumer.lane);
+      else
+        store_batch_first<Tile>(task, consumer.sums, place, consumer.warp, consumer.lane);
+    }
   }
+  if (Tile::staged && consumer.lane == 0) wait_for_store_reads<0>();
 }
 
 template <class Tile>

@@ -24,6 +24,13 @@ TensorBox box_of_x(const Problem& problem, int64_t x_stride) {
     return {4, {d, c, a, problem.batch}, {1, d, c * d, x_stride}, {8, 4, 1, batch}};
 }
 
+// Y as store_staged() writes it.
+constexpr int staged_swizzle = 32;
+inline TensorBox box_of_y(const Problem& problem) {
+  const auto& [a, b, c, d] = std::tie(problem.a, problem.b, problem.c, problem.d);
+  return {4, {d, b, a, problem.batch}, {1, d, b * d, a * b * d}, {8, 8, 1, 8}};
+}
+
 template <class Tile>
 TensorBox box_of_weight(const Problem& problem, const int64_t (&strides)[4]) {
   return {4,
@@ -38,7 +45,7 @@ Tf32Task task_of(const Problem& problem, const Operands& operands) {
   const auto& [a, b, c, d] = std::tie(problem.a, problem.b, problem.c, problem.d);
   Tf32Task task = {};
   task.x_data = static_cast<const float*>(operands.x), task.weight_data = static_cast<const float*>(operands.weight);
-  task.bias = static_cast<const float*>(operands.bias), task.y = static_cast<float*>(operands.y);
+  task.bias = static_cast<const float*>(operands.bias), task.y_data = static_cast<float*>(operands.y);
   const int64_t outer = operands.x_stride;
   const bool last = problem.layout == Layout::batch_last;
   const int64_t x_strides[4] = {last ? 1 : outer, c * d * (last ? outer : 1), d * (last ? outer : 1), last ? outer : 1};
@@ -66,6 +73,8 @@ cudaError_t launch_tile(const Problem& problem, const Operands& operands, const 
   if (error == cudaSuccess)
     error = describe_tensor(&task.weight, operands.weight, Dtype::float32,
                             box_of_weight<Tile>(problem, operands.weight_strides), Tile::k * 4);
+  if (error == cudaSuccess && Tile::staged)
+    error = describe_tensor(&task.y, operands.y, Dtype::float32, box_of_y(problem), staged_swizzle);
   if (error != cudaSuccess) return error;
   return launch_overlapping(multiply_tf32<Tile>, std::min(task.tiles, machine.multiprocessors), tf32_threads,
                             Tile::shared_bytes, 1, stream, task);

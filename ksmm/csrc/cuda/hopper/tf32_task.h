@@ -8,14 +8,14 @@
 namespace ksmm::hopper {
 
 struct Tf32Task {
-  CUtensorMap x, weight;
+  CUtensorMap x, weight, y;  // y where a tile is 8 planes deep
   // The same operands as plain numbers, for the sums that are done again one by one.
   const float* x_data;
   const float* weight_data;
   int64_t x_strides[4];       // of n, i, k, j
   int64_t weight_strides[4];  // of i, r, k, j
   const float* bias;          // may be null
-  float* y;
+  float* y_data;
   int64_t batch;
   int a, b, c, d;
   int row_tiles, batch_tiles, plane_tiles, tiles;  // along b, batch and d, and in all

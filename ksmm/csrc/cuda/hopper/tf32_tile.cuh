@@ -9,6 +9,8 @@ namespace ksmm::hopper {
 // 32 floats of (k, j). sectors: batch_first with 8 of many j, 32 bytes for each of 4 k.
 enum class Access { rows, runs, sectors };
 
+constexpr int place_bytes = 2048;  // 8 n, 8 r and 8 j of Y
+
 // PLANES values of j; WARPGROUP_ROWS of b and BLOCKS times 64 of the batch for each of two warpgroups, which lie beside
 // each other along b (SPLIT_B) or along the batch; K of c at a time, FRESH of them summed before they join the others.
 template <Access ACCESS, int PLANES, int BLOCKS, int WARPGROUP_ROWS, bool SPLIT_B, int K, int FRESH, bool COMPENSATED>
@@ -34,6 +36,10 @@ struct Tf32Tile {
   static constexpr int stages = fitting < 8 ? fitting : 8;
   static constexpr int shared_bytes = stages * stage_bytes + 1024 + barrier_bytes;
   static constexpr int steps = K / FRESH * units;
+
+  // Y of 8 planes leaves through the stage that was read last, from places that warps have in turns.
+  static constexpr bool staged = PLANES == 8;
+  static constexpr int places_of_warp = stage_bytes / (8 * place_bytes);
 
   // What the matrix units read: rows of W in TF32, or of its parts in bfloat16.
   static constexpr int row_bytes = COMPENSATED ? K * 2 : K * 4;
