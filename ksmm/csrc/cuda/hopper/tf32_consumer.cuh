@@ -74,9 +74,9 @@ struct Tf32Consumer {
   // Once products are done, and before the next ones overwrite their sums.
   __device__ void add_up(int unit) {
 #pragma unroll
-    for (int set = 0; set < Tile::buffers; ++set)
+    for (int kind = 0; kind < Tile::buffers; ++kind)
 #pragma unroll
-      for (int n = 0; n < Tile::unit_sums; ++n) fence_register(fresh[set][n]);
+      for (int n = 0; n < Tile::unit_sums; ++n) fence_register(fresh[kind][n]);
 #pragma unroll
     for (int n = 0; n < Tile::unit_sums; ++n) {
       sums[unit][n] += Tile::buffers == 2 ? fresh[0][n] + fresh[main][n] : fresh[0][n];
@@ -146,7 +146,8 @@ struct Tf32Consumer {
       else
         step_alone(unit, unit_before, here);
       if (step == 0 && before != nullptr && lane == 0) {
-        if constexpr (Tile::staged) wait_for_store_reads<0>();  // Y of the tile before may still leave from there
+        if constexpr (Tile::staged && !Tile::beside)
+          wait_for_store_reads<0>();  // Y of the tile before may still leave from there
         before->arrive();
       }
     }

@@ -82,7 +82,10 @@ __device__ inline void read_pack(float (&values)[4][Tile::pack], uint32_t x, int
 // The place of a 16-byte chunk in rows of ROW_BYTES swizzled over themselves.
 template <int ROW_BYTES>
 __device__ inline int swizzled(int offset) {
-  return offset ^ ((offset >> 7) & (ROW_BYTES / 16 - 1)) << 4;
+  if constexpr (ROW_BYTES == 32 || ROW_BYTES == 64 || ROW_BYTES == 128)
+    return offset ^ ((offset >> 7) & (ROW_BYTES / 16 - 1)) << 4;
+  else
+    return offset;  // no swizzle is for such rows
 }
 
 // Rounds 4 numbers of W where they lie.

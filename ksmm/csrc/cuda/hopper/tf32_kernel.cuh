@@ -15,7 +15,7 @@
 #include "copy.cuh"
 #include "overlap.cuh"
 #include "tf32_consumer.cuh"
-#include "tf32_epilogue.cuh"
+#include "tf32_store.cuh"
 
 namespace ksmm::hopper {
 
@@ -99,42 +99,45 @@ __device__ inline void split_weight(const Tf32Task& task, char* stages, Tf32Shar
 }
 
 template <class Tile>
-__device__ inline void consume(const Tf32Task& task, char* stages, Tf32Shared<Tile>& shared, int thread) {
+__device__ inline void consume(const Tf32Task& task, char* stages, char* staging, Tf32Shared<Tile>& shared,
+                               int thread) {
   Tf32Consumer<Tile> consumer;
   consumer.warpgroup = thread / 128, consumer.warp = thread / 32 % 4, consumer.lane = thread % 32;
   const int r_offset = Tile::split_b ? consumer.warpgroup * Tile::warpgroup_rows : 0;
+  // Then a stage is given back during the next tile, once Y has left through it.
+  constexpr bool keeps_stage = Tile::staged && !Tile::beside;
   Ring<Tile::stages> ring;
-  Barrier* before = nullptr;
+  const auto slot_before = [&] { return ring.slot == 0 ? Tile::stages - 1 : ring.slot - 1; };
   for (int tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
-    const Tf32Position at = position_of<Tile>(task, tile);
-    char* stage = nullptr;
     consumer.clear();
     for (int k = 0; k < task.c; k += Tile::k, ring.advance()) {
-      stage = stages + ring.slot * Tile::stage_bytes;
-      const uint32_t x = shared_address(stage);
+      const uint32_t x = shared_address(stages + ring.slot * Tile::stage_bytes);
       const uint32_t rows =
           x + Tile::x_bytes + (Tile::compensated ? Tile::weight_bytes : 0) + r_offset * Tile::row_bytes;
       const uint64_t weight = describe(rows, Tile::swizzle, 8 * Tile::row_bytes);
+      const bool is_first = k == 0 && !(keeps_stage && tile != blockIdx.x);
       shared.full[ring.slot].wait(ring.phase);
       shared.split[ring.slot].wait(ring.phase);
-      consumer.stage(x, weight, before);
-      before = &shared.empty[ring.slot];
+      consumer.stage(x, weight, is_first ? nullptr : &shared.empty[slot_before()]);
     }
+    consumer.drain(keeps_stage ? nullptr : &shared.empty[slot_before()]);
+    const Tf32Position at = position_of<Tile>(task, tile);
     const Tf32Place place = {at.i, at.row_tile * Tile::rows + r_offset, at.plane_tile * Tile::planes,
                              static_cast<int64_t>(at.batch_tile) * Tile::batch +
                                  (Tile::split_b ? 0 : consumer.warpgroup * Tile::warpgroup_batch)};
-    consumer.drain(Tile::staged ? nullptr : before);
     if (task.bias != nullptr) add_bias<Tile>(task, consumer.sums, place, consumer.lane);
-    if constexpr (Tile::staged) {  // `before` is told during the next tile
+    if constexpr (keeps_stage) {
       constexpr int everyone = 1;  // the number of a barrier: both warpgroups have read the stage
       synchronize(everyone, consumer_threads);
-      store_staged<Tile>(task, consumer.sums, place, stage + thread / 32 * place_bytes, consumer.warp, consumer.lane);
     } else {
-      before = nullptr;
-      if constexpr (Tile::access == Access::rows)
-        store_batch_last<Tile>(task, consumer.sums, place, consumer.warp, consumer.lane);
-      else
-        store_batch_first<Tile>(task, consumer.sums, place, consumer.warp, consumer.lane);
+      if (Tile::staged && consumer.lane == 0) wait_for_store_reads<0>();  // of the tile before
+    }
+    if constexpr (Tile::staged) {
+      char* const places = keeps_stage ? stages + slot_before() * Tile::stage_bytes : staging;
+      store_batch_first<Tile>(task, consumer.sums, place, places + thread / 32 * Tile::place_bytes, consumer.warp,
+                              consumer.lane);
+    } else {
+      store_batch_last<Tile>(task, consumer.sums, place, consumer.warp, consumer.lane);
     }
   }
   if (Tile::staged && consumer.lane == 0) wait_for_store_reads<0>();
@@ -146,7 +149,8 @@ __global__ void __launch_bounds__(tf32_threads, 1) multiply_tf32(const __grid_co
   static_assert(registers_suffice<consumer_threads, 232, producer_threads, 40>);
   extern __shared__ char memory[];
   char* const stages = memory + (1024 - shared_address(memory) % 1024) % 1024;
-  auto& shared = *reinterpret_cast<Tf32Shared<Tile>*>(stages + Tile::stages * Tile::stage_bytes);
+  char* const staging = stages + Tile::stages * Tile::stage_bytes;
+  auto& shared = *reinterpret_cast<Tf32Shared<Tile>*>(staging + Tile::staging_bytes);
   const int thread = threadIdx.x;
   if (thread == 0) {
     for (int slot = 0; slot < Tile::stages; ++slot) {
@@ -166,7 +170,7 @@ __global__ void __launch_bounds__(tf32_threads, 1) multiply_tf32(const __grid_co
     if (thread >= 32) split_weight<Tile>(task, stages, shared, thread - 32);
   } else {
     grow_registers<232>();
-    consume<Tile>(task, stages, shared, thread - producer_threads);
+    consume<Tile>(task, stages, staging, shared, thread - producer_threads);
   }
 #endif
 }

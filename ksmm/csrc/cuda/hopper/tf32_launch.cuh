@@ -24,11 +24,14 @@ TensorBox box_of_x(const Problem& problem, int64_t x_stride) {
     return {4, {d, c, a, problem.batch}, {1, d, c * d, x_stride}, {8, 4, 1, batch}};
 }
 
-// Y as store_staged() writes it.
-constexpr int staged_swizzle = 32;
-inline TensorBox box_of_y(const Problem& problem) {
+// Y of batch_first, as it is stored.
+template <class Tile>
+TensorBox box_of_y(const Problem& problem) {
   const auto& [a, b, c, d] = std::tie(problem.a, problem.b, problem.c, problem.d);
-  return {4, {d, b, a, problem.batch}, {1, d, b * d, a * b * d}, {8, 8, 1, 8}};
+  if constexpr (Tile::planes == 8)
+    return {4, {d, b, a, problem.batch}, {1, d, b * d, a * b * d}, {8, 8, 1, 8}};
+  else
+    return {3, {b * d, a, problem.batch}, {1, b * d, a * b * d}, {Tile::y_columns * Tile::planes, 1, 16}};
 }
 
 template <class Tile>
@@ -58,9 +61,7 @@ Tf32Task task_of(const Problem& problem, const Operands& operands) {
   task.row_tiles = tiles(b, Tile::rows), task.batch_tiles = tiles(problem.batch, Tile::batch);
   task.plane_tiles = tiles(d, Tile::planes);
   task.tiles = task.row_tiles * task.batch_tiles * task.plane_tiles * task.a;
-  task.whole_vectors = b % 2 == 0 || Tile::access == Access::sectors;
-  task.whole_sectors = task.whole_vectors && d % 8 == 0;
-  if (Tile::access == Access::runs) task.whole_sectors = task.whole_vectors;
+  task.whole_vectors = b * d % 4 == 0;
   return task;
 }
 
@@ -73,8 +74,8 @@ cudaError_t launch_tile(const Problem& problem, const Operands& operands, const 
   if (error == cudaSuccess)
     error = describe_tensor(&task.weight, operands.weight, Dtype::float32,
                             box_of_weight<Tile>(problem, operands.weight_strides), Tile::k * 4);
-  if (error == cudaSuccess && Tile::staged)
-    error = describe_tensor(&task.y, operands.y, Dtype::float32, box_of_y(problem), staged_swizzle);
+  if (error == cudaSuccess && Tile::staged && task.whole_vectors)
+    error = describe_tensor(&task.y, operands.y, Dtype::float32, box_of_y<Tile>(problem), Tile::y_row_bytes);
   if (error != cudaSuccess) return error;
   return launch_overlapping(multiply_tf32<Tile>, std::min(task.tiles, machine.multiprocessors), tf32_threads,
                             Tile::shared_bytes, 1, stream, task);

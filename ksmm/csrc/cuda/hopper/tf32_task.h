@@ -8,7 +8,8 @@
 namespace ksmm::hopper {
 
 struct Tf32Task {
-  CUtensorMap x, weight, y;  // y where a tile is 8 planes deep
+  CUtensorMap x, weight;
+  CUtensorMap y;  // batch_first, where whole_vectors
   // The same operands as plain numbers, for the sums that are done again one by one.
   const float* x_data;
   const float* weight_data;
@@ -19,8 +20,7 @@ struct Tf32Task {
   int64_t batch;
   int a, b, c, d;
   int row_tiles, batch_tiles, plane_tiles, tiles;  // along b, batch and d, and in all
-  bool whole_vectors;                              // pieces of 16 bytes (8 where a tile has them) of Y are aligned
-  bool whole_sectors;                              // so are pieces of 32, and none is cut off
+  bool whole_vectors;                              // rows of Y are multiples of 16 bytes
 };
 
 }  // namespace ksmm::hopper

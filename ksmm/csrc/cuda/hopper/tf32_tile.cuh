@@ -9,8 +9,6 @@ namespace ksmm::hopper {
 // 32 floats of (k, j). sectors: batch_first with 8 of many j, 32 bytes for each of 4 k.
 enum class Access { rows, runs, sectors };
 
-constexpr int place_bytes = 2048;  // 8 n, 8 r and 8 j of Y
-
 // PLANES values of j; WARPGROUP_ROWS of b and BLOCKS times 64 of the batch for each of two warpgroups, which lie beside
 // each other along b (SPLIT_B) or along the batch; K of c at a time, FRESH of them summed before they join the others.
 template <Access ACCESS, int PLANES, int BLOCKS, int WARPGROUP_ROWS, bool SPLIT_B, int K, int FRESH, bool COMPENSATED>
@@ -34,12 +32,20 @@ struct Tf32Tile {
   static constexpr int shared_limit = 227 * 1024, barrier_bytes = 256;
   static constexpr int fitting = (shared_limit - 1024 - barrier_bytes) / stage_bytes;
   static constexpr int stages = fitting < 8 ? fitting : 8;
-  static constexpr int shared_bytes = stages * stage_bytes + 1024 + barrier_bytes;
   static constexpr int steps = K / FRESH * units;
 
-  // Y of 8 planes leaves through the stage that was read last, from places that warps have in turns.
-  static constexpr bool staged = PLANES == 8;
-  static constexpr int places_of_warp = stage_bytes / (8 * place_bytes);
+  // Y of batch_first passes through places that warps have in turns: 16 n of y_columns r, or 8 n where there are 8
+  // planes. They lie beside the stages, or, where these leave no room, in the stage that was read last.
+  static constexpr bool staged = ACCESS != Access::rows;
+  static constexpr int y_columns = PLANES >= 3 ? 8 : PLANES == 1 && WARPGROUP_ROWS % 32 == 0 ? 32 : 16;
+  static constexpr int y_row_bytes = (PLANES == 8 ? 1 : y_columns) * PLANES * 4;  // of the box
+  static constexpr int place_bytes = (PLANES == 8 ? 8 * 8 : 16) * y_row_bytes;
+  static constexpr int places_of_all = 8 * place_bytes;  // one of each warp
+  static constexpr int left = shared_limit - 1024 - barrier_bytes - stages * stage_bytes;
+  static constexpr bool beside = staged && left >= 2 * places_of_all;
+  static constexpr int places = (beside ? left : stage_bytes) / places_of_all;
+  static constexpr int staging_bytes = beside ? places * places_of_all : 0;
+  static constexpr int shared_bytes = stages * stage_bytes + staging_bytes + 1024 + barrier_bytes;
 
   // What the matrix units read: rows of W in TF32, or of its parts in bfloat16.
   static constexpr int row_bytes = COMPENSATED ? K * 2 : K * 4;
@@ -56,6 +62,9 @@ struct Tf32Tile {
   static_assert(ACCESS != Access::sectors || PLANES == 8, "a sector has 8 j");
   static_assert(weight_bytes % 1024 == 0 && part_bytes % 512 == 0 && stage_bytes % 1024 == 0,
                 "swizzles repeat so often");
+  static_assert(!staged || (WARPGROUP_ROWS % y_columns == 0 && places >= 1 && place_bytes % 512 == 0),
+                "a box of Y holds columns of one tile, and fits");
+  static_assert(!staged || y_row_bytes != 128 || place_bytes % 1024 == 0, "and as often those of Y");
   static_assert(stages >= 2, "one stage is filled while another is multiplied");
   static_assert(buffers == 1 || steps % 2 == 0, "two sets of parts of X alternate, across stages too");
 };
