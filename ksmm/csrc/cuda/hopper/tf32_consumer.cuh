@@ -14,7 +14,7 @@ struct Tf32Consumer {
   static constexpr int parts = Tile::fresh / 16, main = Tile::buffers - 1;
   float sums[Tile::units][Tile::unit_sums];
   float fresh[Tile::buffers][Tile::unit_sums];  // of the corrections, of the main products
-  uint32_t first[Tile::buffers][parts][4], second[Tile::buffers][parts][4], third[Tile::buffers][parts][4];
+  uint32_t first[2][parts][4], second[Tile::buffers][parts][4], third[Tile::buffers][parts][4];
   float values[2 * parts][4][Tile::pack];  // of 8 of c each
   int warpgroup, warp, lane;
 
@@ -27,35 +27,39 @@ struct Tf32Consumer {
     for (int n = 0; n < Tile::unit_sums; ++n) fresh[0][n] = fresh[main][n] = 0;
   }
 
+  __device__ void fence_parts(uint32_t (&of_x)[parts][4]) {
+#pragma unroll
+    for (int element = 0; element < parts * 4; ++element) fence_register(of_x[element / 4][element % 4]);
+  }
+
+  // Here and now: the compiler would do it after the next wait, where nothing else runs.
   __device__ void split(int buffer, int index) {
+    const int rest = Tile::buffers == 2 ? buffer : 0;
 #pragma unroll
     for (int part = 0; part < parts; ++part)
 #pragma unroll
       for (int element = 0; element < 4; ++element) {
         const auto& of_k = values[2 * part + element / 2];
         split_pair(of_k[element % 2][index], of_k[element % 2 + 2][index], first[buffer][part][element],
-                   second[buffer][part][element], third[buffer][part][element]);
+                   second[rest][part][element], third[rest][part][element]);
       }
-  }
-
-  __device__ void fence_parts(uint32_t (&of_x)[parts][4]) {
-#pragma unroll
-    for (int element = 0; element < parts * 4; ++element) fence_register(of_x[element / 4][element % 4]);
+    fence_parts(first[buffer]), fence_parts(second[rest]), fence_parts(third[rest]);
   }
 
   // The smallest first.
   __device__ void multiply_corrections(int buffer, uint64_t weight) {
-    using Instruction = Products<bfloat16, Tile::warpgroup_rows>;
+    using Instruction = Products<bfloat16, Tile::rows>;
     constexpr int next = Tile::part_bytes / 16;
-    fence_parts(first[buffer]), fence_parts(second[buffer]), fence_parts(third[buffer]);
+    const int rest = Tile::buffers == 2 ? buffer : 0;
+    fence_parts(first[buffer]), fence_parts(second[rest]), fence_parts(third[rest]);
     begin_products();
 #pragma unroll
     for (int part = 0; part < parts; ++part) {  // 16 of c are 32 bytes, in units of 16
       const uint64_t first_weight = weight + 2 * part;
-      Instruction::from_registers(fresh[0], third[buffer][part], first_weight, part > 0);
+      Instruction::from_registers(fresh[0], third[rest][part], first_weight, part > 0);
       Instruction::from_registers(fresh[0], first[buffer][part], first_weight + 2 * next, true);
-      Instruction::from_registers(fresh[0], second[buffer][part], first_weight + next, true);
-      Instruction::from_registers(fresh[0], second[buffer][part], first_weight, true);
+      Instruction::from_registers(fresh[0], second[rest][part], first_weight + next, true);
+      Instruction::from_registers(fresh[0], second[rest][part], first_weight, true);
       Instruction::from_registers(fresh[0], first[buffer][part], first_weight + next, true);
     }
     commit_products();
@@ -66,8 +70,7 @@ struct Tf32Consumer {
     begin_products();
 #pragma unroll
     for (int part = 0; part < parts; ++part)
-      Products<bfloat16, Tile::warpgroup_rows>::from_registers(fresh[main], first[buffer][part], weight + 2 * part,
-                                                               part > 0);
+      Products<bfloat16, Tile::rows>::from_registers(fresh[main], first[buffer][part], weight + 2 * part, part > 0);
     commit_products();
   }
 
@@ -95,16 +98,18 @@ struct Tf32Consumer {
     multiply_main(buffer, weight);
   }
 
-  __device__ void step_alone(int unit, int unit_before, uint64_t weight) {
+  // While the main products before run, which read `first` alone.
+  __device__ void step_alone(int step, int unit, int unit_before, uint64_t weight) {
+    const int buffer = step % 2;
+    split(buffer, unit % Tile::pack);
     wait_for_products<0>();
-    fence_parts(first[0]);
+    fence_parts(first[buffer ^ 1]);
     add_up(unit_before);
-    split(0, unit % Tile::pack);
-    multiply_corrections(0, weight);
+    multiply_corrections(buffer, weight);
     wait_for_products<0>();
     fence_parts(second[0]), fence_parts(third[0]);
     add_up(unit);
-    multiply_main(0, weight);
+    multiply_main(buffer, weight);
   }
 
   // In TF32, right onto the sums.
@@ -118,7 +123,7 @@ struct Tf32Consumer {
     begin_products();
 #pragma unroll
     for (int part = 0; part < 2 * parts; ++part)
-      Products<tf32, Tile::warpgroup_rows>::from_registers(sums[unit], x[part], weight + 2 * part, true);
+      Products<tf32, Tile::rows>::from_registers(sums[unit], x[part], weight + 2 * part, true);
     commit_products();
     wait_for_products<0>();
 #pragma unroll
@@ -128,7 +133,8 @@ struct Tf32Consumer {
   // Multiplies what a stage holds. The last group of the stage before is unfinished at the start: `before` is where it
   // read from, null if there is none.
   __device__ void stage(uint32_t x, uint64_t weight, Barrier* before) {
-    const int warpgroup_n = Tile::split_b ? 0 : warpgroup * Tile::warpgroup_batch;
+    const int first_n = Tile::split ? 0 : warpgroup * Tile::warpgroup_batch;
+    const int first_plane = Tile::split ? warpgroup * Tile::warpgroup_planes : 0;
 #pragma unroll
     for (int step = 0; step < Tile::steps; ++step) {
       const int unit = step % Tile::units, unit_before = (step + Tile::units - 1) % Tile::units;
@@ -136,15 +142,15 @@ struct Tf32Consumer {
       if (unit % Tile::pack == 0)
 #pragma unroll
         for (int part = 0; part < 2 * parts; ++part)
-          read_pack<Tile>(values[part], x, unit, k0 + 8 * part, warpgroup_n, warp, lane);
-      const int plane = Tile::access == Access::rows ? 0 : unit % Tile::planes;
+          read_pack<Tile>(values[part], x, unit, k0 + 8 * part, first_n, first_plane, warp, lane);
+      const int plane = Tile::access == Access::rows ? 0 : unit % Tile::warpgroup_planes;
       const uint64_t here = weight + plane * Tile::rows * Tile::row_bytes / 16 + k0 * (Tile::row_bytes / Tile::k) / 16;
       if constexpr (!Tile::compensated)
         step_plain(unit, here);
       else if constexpr (Tile::buffers == 2)
         step_joined(step, unit, unit_before, here);
       else
-        step_alone(unit, unit_before, here);
+        step_alone(step, unit, unit_before, here);
       if (step == 0 && before != nullptr && lane == 0) {
         if constexpr (Tile::staged && !Tile::beside)
           wait_for_store_reads<0>();  // Y of the tile before may still leave from there
@@ -156,7 +162,7 @@ struct Tf32Consumer {
   __device__ void drain(Barrier* before) {
     wait_for_products<0>();
     if constexpr (Tile::compensated) {
-      fence_parts(first[main]);
+      fence_parts(first[1]);
       add_up(Tile::units - 1);
     } else {
 #pragma unroll

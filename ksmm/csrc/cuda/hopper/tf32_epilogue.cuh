@@ -36,9 +36,9 @@ __device__ inline bool any_not_finite(const float (&values)[COUNT]) {
 template <class Tile>
 __device__ inline void add_bias(const Tf32Task& task, float (&sums)[Tile::units][Tile::unit_sums],
                                 const Tf32Place& place, int lane) {
-  constexpr int planes = Tile::planes;
+  constexpr int planes = Tile::warpgroup_planes;
   const float* const bias = task.bias + static_cast<int64_t>(place.i) * task.b * task.d + place.j0;
-  WarpBias<Tile::warpgroup_rows, planes> of_warp;
+  WarpBias<Tile::rows, planes> of_warp;
   of_warp.fetch(lane, [&](int column, int plane) {
     const int r = place.r0 + column;
     return r < task.b && place.j0 + plane < task.d ? __ldg(bias + r * task.d + plane) : 0;

@@ -24,8 +24,8 @@ constexpr Configuration family[] = {
     Tf32Configuration<Access::runs, 4, 1, 48, false, 16, 16>::as("tf32 first 4 48"),
     Tf32Configuration<Access::runs, 4, 1, 32, false, 16, 16>::as("tf32 first 4 32"),
     Tf32Configuration<Access::runs, 6, 1, 32, false, 16, 16>::as("tf32 first 6 32"),
-    Tf32Configuration<Access::runs, 8, 1, 32, true, 16, 16>::as("tf32 first 8 64"),
-    Tf32Configuration<Access::runs, 8, 1, 24, true, 16, 16>::as("tf32 first 8 48"),
+    Tf32Configuration<Access::runs, 8, 1, 64, true, 16, 16>::as("tf32 first 8 64"),
+    Tf32Configuration<Access::runs, 8, 1, 48, true, 16, 16>::as("tf32 first 8 48"),
 };
 
 }  // namespace

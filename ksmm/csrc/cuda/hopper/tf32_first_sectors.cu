@@ -11,8 +11,8 @@ namespace ksmm::hopper {
 namespace {
 
 constexpr Configuration family[] = {
-    Tf32Configuration<Access::sectors, 8, 1, 32, true, 16, 16>::as("tf32 first sectors 64"),
-    Tf32Configuration<Access::sectors, 8, 1, 24, true, 16, 16>::as("tf32 first sectors 48"),
+    Tf32Configuration<Access::sectors, 8, 1, 64, true, 16, 16>::as("tf32 first sectors 64"),
+    Tf32Configuration<Access::sectors, 8, 1, 48, true, 16, 16>::as("tf32 first sectors 48"),
 };
 
 }  // namespace

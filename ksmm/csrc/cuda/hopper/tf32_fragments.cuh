@@ -51,11 +51,11 @@ __device__ inline void read_shared(float (&to)[FLOATS], uint32_t address) {
 // Reads what a lane of the matrix unit has of `pack` units, for 8 of c from k0 on: for each of its 4 elements (rows g
 // and g + 8 at k = t, then at t + 4) the values of the units. `warp` counts within the warpgroup.
 template <class Tile>
-__device__ inline void read_pack(float (&values)[4][Tile::pack], uint32_t x, int first_unit, int k0, int warpgroup_n,
-                                 int warp, int lane) {
+__device__ inline void read_pack(float (&values)[4][Tile::pack], uint32_t x, int first_unit, int k0, int first_n,
+                                 int first_plane, int warp, int lane) {
   const int g = lane / 4, t = lane % 4;
   if constexpr (Tile::access == Access::rows) {
-    const uint32_t box = x + (warpgroup_n / 32 + warp) * (Tile::k * 128);
+    const uint32_t box = x + (first_n / 32 + warp) * (Tile::k * 128);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int k = k0 + t + 4 * half;
@@ -65,10 +65,10 @@ __device__ inline void read_pack(float (&values)[4][Tile::pack], uint32_t x, int
       values[2 * half][1] = read[2], values[2 * half + 1][1] = read[3];
     }
   } else {
-    const int block = first_unit / Tile::planes, plane = first_unit % Tile::planes;
+    const int block = first_unit / Tile::warpgroup_planes, plane = first_plane + first_unit % Tile::warpgroup_planes;
     constexpr int mask = Tile::access == Access::runs ? 7 : 1;
     const int place = place_of_row<Tile>(g);
-    const int n = warpgroup_n + block * 64 + warp * 16 + place;
+    const int n = first_n + block * 64 + warp * 16 + place;
 #pragma unroll
     for (int element = 0; element < 4; ++element) {
       const int f = (k0 + t + 4 * (element / 2)) * Tile::planes + plane;

@@ -86,7 +86,7 @@ __device__ inline void split_weight(const Tf32Task& task, char* stages, Tf32Shar
     for (int k = 0; k < task.c; k += Tile::k, ring.advance()) {
       char* const weight = stages + ring.slot * Tile::stage_bytes + Tile::x_bytes;
       shared.full[ring.slot].wait(ring.phase);
-      for (int chunk = thread; chunk < chunks; chunk += splitter_threads) {
+      for (int chunk = thread; chunk < chunks; chunk += Tile::splitter_threads) {
         if constexpr (Tile::compensated)
           split_chunk<Tile>(weight, chunk);
         else
@@ -102,8 +102,9 @@ template <class Tile>
 __device__ inline void consume(const Tf32Task& task, char* stages, char* staging, Tf32Shared<Tile>& shared,
                                int thread) {
   Tf32Consumer<Tile> consumer;
-  consumer.warpgroup = thread / 128, consumer.warp = thread / 32 % 4, consumer.lane = thread % 32;
-  const int r_offset = Tile::split_b ? consumer.warpgroup * Tile::warpgroup_rows : 0;
+  consumer.warpgroup = warpgroup_of_block() - Tile::producer_threads / 128;
+  consumer.warp = thread / 32 % 4, consumer.lane = thread % 32;
+  const int first_plane = Tile::split ? consumer.warpgroup * Tile::warpgroup_planes : 0;
   // Then a stage is given back during the next tile, once Y has left through it.
   constexpr bool keeps_stage = Tile::staged && !Tile::beside;
   Ring<Tile::stages> ring;
@@ -113,7 +114,7 @@ __device__ inline void consume(const Tf32Task& task, char* stages, char* staging
     for (int k = 0; k < task.c; k += Tile::k, ring.advance()) {
       const uint32_t x = shared_address(stages + ring.slot * Tile::stage_bytes);
       const uint32_t rows =
-          x + Tile::x_bytes + (Tile::compensated ? Tile::weight_bytes : 0) + r_offset * Tile::row_bytes;
+          x + Tile::x_bytes + (Tile::compensated ? Tile::weight_bytes : 0) + first_plane * Tile::rows * Tile::row_bytes;
       const uint64_t weight = describe(rows, Tile::swizzle, 8 * Tile::row_bytes);
       const bool is_first = k == 0 && !(keeps_stage && tile != blockIdx.x);
       shared.full[ring.slot].wait(ring.phase);
@@ -122,9 +123,9 @@ __device__ inline void consume(const Tf32Task& task, char* stages, char* staging
     }
     consumer.drain(keeps_stage ? nullptr : &shared.empty[slot_before()]);
     const Tf32Position at = position_of<Tile>(task, tile);
-    const Tf32Place place = {at.i, at.row_tile * Tile::rows + r_offset, at.plane_tile * Tile::planes,
+    const Tf32Place place = {at.i, at.row_tile * Tile::rows, at.plane_tile * Tile::planes + first_plane,
                              static_cast<int64_t>(at.batch_tile) * Tile::batch +
-                                 (Tile::split_b ? 0 : consumer.warpgroup * Tile::warpgroup_batch)};
+                                 (Tile::split ? 0 : consumer.warpgroup * Tile::warpgroup_batch)};
     if (task.bias != nullptr) add_bias<Tile>(task, consumer.sums, place, consumer.lane);
     if constexpr (keeps_stage) {
       constexpr int everyone = 1;  // the number of a barrier: both warpgroups have read the stage
@@ -134,8 +135,7 @@ __device__ inline void consume(const Tf32Task& task, char* stages, char* staging
     }
     if constexpr (Tile::staged) {
       char* const places = keeps_stage ? stages + slot_before() * Tile::stage_bytes : staging;
-      store_batch_first<Tile>(task, consumer.sums, place, places + thread / 32 * Tile::place_bytes, consumer.warp,
-                              consumer.lane);
+      store_batch_first<Tile>(task, consumer.sums, place, places, consumer.warpgroup, consumer.warp, consumer.lane);
     } else {
       store_batch_last<Tile>(task, consumer.sums, place, consumer.warp, consumer.lane);
     }
@@ -144,9 +144,10 @@ __device__ inline void consume(const Tf32Task& task, char* stages, char* staging
 }
 
 template <class Tile>
-__global__ void __launch_bounds__(tf32_threads, 1) multiply_tf32(const __grid_constant__ Tf32Task task) {
+__global__ void __launch_bounds__(Tile::threads, 1) multiply_tf32(const __grid_constant__ Tf32Task task) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  static_assert(registers_suffice<consumer_threads, 232, producer_threads, 40>);
+  static_assert(
+      registers_suffice<consumer_threads, Tile::consumer_registers, Tile::producer_threads, Tile::producer_registers>);
   extern __shared__ char memory[];
   char* const stages = memory + (1024 - shared_address(memory) % 1024) % 1024;
   char* const staging = stages + Tile::stages * Tile::stage_bytes;
@@ -155,7 +156,7 @@ __global__ void __launch_bounds__(tf32_threads, 1) multiply_tf32(const __grid_co
   if (thread == 0) {
     for (int slot = 0; slot < Tile::stages; ++slot) {
       shared.full[slot].init(1);
-      shared.split[slot].init(splitter_threads);
+      shared.split[slot].init(Tile::splitter_threads);
       shared.empty[slot].init(consumer_threads / 32);
     }
     publish_barriers();
@@ -164,13 +165,13 @@ __global__ void __launch_bounds__(tf32_threads, 1) multiply_tf32(const __grid_co
   }
   __syncthreads();
   wait_for_kernels_before();
-  if (thread < producer_threads) {
-    shrink_registers<40>();
+  if (thread < Tile::producer_threads) {
+    shrink_registers<Tile::producer_registers>();
     if (thread == 0) produce<Tile>(task, stages, shared);
     if (thread >= 32) split_weight<Tile>(task, stages, shared, thread - 32);
   } else {
-    grow_registers<232>();
-    consume<Tile>(task, stages, staging, shared, thread - producer_threads);
+    grow_registers<Tile::consumer_registers>();
+    consume<Tile>(task, stages, staging, shared, thread - Tile::producer_threads);
   }
 #endif
 }

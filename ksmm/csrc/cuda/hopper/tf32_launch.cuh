@@ -77,7 +77,7 @@ cudaError_t launch_tile(const Problem& problem, const Operands& operands, const 
   if (error == cudaSuccess && Tile::staged && task.whole_vectors)
     error = describe_tensor(&task.y, operands.y, Dtype::float32, box_of_y<Tile>(problem), Tile::y_row_bytes);
   if (error != cudaSuccess) return error;
-  return launch_overlapping(multiply_tf32<Tile>, std::min(task.tiles, machine.multiprocessors), tf32_threads,
+  return launch_overlapping(multiply_tf32<Tile>, std::min(task.tiles, machine.multiprocessors), Tile::threads,
                             Tile::shared_bytes, 1, stream, task);
 }
 

@@ -15,10 +15,7 @@ __device__ inline void send_place(const Tf32Task& task, const Tf32Place& at, con
   fence_for_engines();
   __syncwarp();
   if (lane != 0) return;
-  if constexpr (Tile::planes == 8)
-    store(task.y, place, at.j0, r, at.i, static_cast<int>(n));
-  else
-    store(task.y, place, r * Tile::planes, at.i, static_cast<int>(n));
+  store(task.y, place, r * Tile::planes, at.i, static_cast<int>(n));
   commit_stores();
 }
 
@@ -30,33 +27,47 @@ __device__ inline char* place_of_box(char* places, int box, int lane) {
   return places + box % Tile::places * Tile::places_of_all;
 }
 
-// 8 planes: 8 rows n by 8 columns at a time.
+// 8 planes, of which the two warpgroups have four each: both fill boxes of 8 rows n by 8 columns, four for each of
+// their warps at a time, and hand two of them to the copy engine.
 template <class Tile>
 __device__ inline void store_sectors(const Tf32Task& task, const float (&sums)[Tile::units][Tile::unit_sums],
-                                     const Tf32Place& at, char* places, int warp, int lane) {
-  const int g = lane / 4, t = lane % 4, odd = g % 2, swizzle = (t & 2) << 3;
+                                     const Tf32Place& at, char* places, int warpgroup, int warp, int lane) {
+  constexpr int everyone = 1, rounds = Tile::rows / 16, groups = Tile::stage_bytes / (16 * Tile::place_bytes);
+  const int g = lane / 4, t = lane % 4, odd = g % 2, chunk = ((t >> 1) ^ warpgroup) << 4;
 #pragma unroll
-  for (int box = 0; box < Tile::warpgroup_rows / 4; ++box) {
-    const int q = box / 2, half = box % 2, r = at.r0 + 8 * q;
-    const int64_t n = at.n0 + warp * 16 + half * 8;
-    if (r >= task.b) break;
-    char* const place = place_of_box<Tile>(places, box, lane);
-#pragma unroll
-    for (int e = 0; e < 2; ++e) {  // even and odd g begin with different columns, which lie in different banks
-      const int column = 2 * t + (e ^ odd);
-      float values[8];
-#pragma unroll
-      for (int j = 0; j < 8; ++j)  // registers have no index
-        values[j] = odd ? sums[j][q * 4 + half * 2 + 1 - e] : sums[j][q * 4 + half * 2 + e];
-      char* const to = place + g * 256 + column * 32;
-      *reinterpret_cast<float4*>(to + swizzle) = make_float4(values[0], values[1], values[2], values[3]);
-      *reinterpret_cast<float4*>(to + (swizzle ^ 16)) = make_float4(values[4], values[5], values[6], values[7]);
-      if (any_not_finite(values) && r + column < task.b && n + g < task.batch)
-        for (int j = 0; j < 8 && at.j0 + j < task.d; ++j)
-          reinterpret_cast<float*>(to + (swizzle ^ (j & 4) << 2))[j % 4] =
-              sum_again<Tile>(task, at.i, r + column, at.j0 + j, n + g);
+  for (int round = 0; round < rounds; ++round) {
+    if (at.r0 + 16 * round >= task.b) break;
+    char* const place = places + (round % groups * 4 + warp) * (4 * Tile::place_bytes);
+    if (round >= groups) {
+      if (lane == 0) wait_for_store_reads<groups - 1>();
+      synchronize(everyone, consumer_threads);
     }
-    send_place<Tile>(task, at, place, r, n, lane);
+#pragma unroll
+    for (int box = 0; box < 4; ++box) {
+      const int q = 2 * round + box / 2, half = box % 2, r = at.r0 + 8 * q;
+      const int64_t n = at.n0 + warp * 16 + half * 8;
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {  // even and odd g begin with different columns, which lie in different banks
+        const int column = 2 * t + (e ^ odd);
+        float values[4];
+#pragma unroll
+        for (int j = 0; j < 4; ++j)  // registers have no index
+          values[j] = odd ? sums[j][q * 4 + half * 2 + 1 - e] : sums[j][q * 4 + half * 2 + e];
+        char* const to = place + box * Tile::place_bytes + g * 256 + column * 32 + chunk;
+        *reinterpret_cast<float4*>(to) = make_float4(values[0], values[1], values[2], values[3]);
+        if (any_not_finite(values) && r + column < task.b && n + g < task.batch)
+          for (int j = 0; j < 4 && at.j0 + j < task.d; ++j)
+            reinterpret_cast<float*>(to)[j] = sum_again<Tile>(task, at.i, r + column, at.j0 + j, n + g);
+      }
+    }
+    fence_for_engines();
+    synchronize(everyone, consumer_threads);
+    if (lane == 0) {
+      for (int half = 0; half < 2; ++half)
+        store(task.y, place + (2 * warpgroup + half) * Tile::place_bytes, at.j0 - warpgroup * Tile::warpgroup_planes,
+              at.r0 + 8 * (2 * round + warpgroup), at.i, static_cast<int>(at.n0) + warp * 16 + half * 8);
+      commit_stores();
+    }
   }
 }
 
@@ -87,7 +98,7 @@ __device__ inline void store_runs(const Tf32Task& task, const float (&sums)[Tile
   constexpr int planes = Tile::planes, groups = Tile::y_columns / 8;
   const int row = place_of_row<Tile>(lane / 4), t = lane % 4;
 #pragma unroll
-  for (int box = 0; box < Tile::blocks * Tile::warpgroup_rows / Tile::y_columns; ++box) {
+  for (int box = 0; box < Tile::blocks * Tile::rows / Tile::y_columns; ++box) {
     const int block = box % Tile::blocks, first_q = box / Tile::blocks * groups, r = at.r0 + 8 * first_q;
     const int64_t n = at.n0 + block * 64 + warp * 16;
     if (r >= task.b) break;
@@ -132,15 +143,15 @@ __device__ inline void store_numbers(const Tf32Task& task, const float (&sums)[T
   }
 }
 
-// All lanes of the warp call it. `places`: the first of the warp's, which are places_of_all apart. The copy engine may
-// still read from them when this returns.
+// All lanes call it. `places`: in shared memory, those of a warp places_of_all apart. The copy engine may still read
+// from them when this returns.
 template <class Tile>
 __device__ inline void store_batch_first(const Tf32Task& task, const float (&sums)[Tile::units][Tile::unit_sums],
-                                         const Tf32Place& at, char* places, int warp, int lane) {
-  if constexpr (Tile::planes == 8)
-    store_sectors<Tile>(task, sums, at, places, warp, lane);
+                                         const Tf32Place& at, char* places, int warpgroup, int warp, int lane) {
+  if constexpr (Tile::split)
+    store_sectors<Tile>(task, sums, at, places, warpgroup, warp, lane);
   else if (task.whole_vectors)
-    store_runs<Tile>(task, sums, at, places, warp, lane);
+    store_runs<Tile>(task, sums, at, places + (warpgroup * 4 + warp) * Tile::place_bytes, warp, lane);
   else
     store_numbers<Tile>(task, sums, at, warp, lane);
 }

@@ -9,18 +9,21 @@ namespace ksmm::hopper {
 // 32 floats of (k, j). sectors: batch_first with 8 of many j, 32 bytes for each of 4 k.
 enum class Access { rows, runs, sectors };
 
-// PLANES values of j; WARPGROUP_ROWS of b and BLOCKS times 64 of the batch for each of two warpgroups, which lie beside
-// each other along b (SPLIT_B) or along the batch; K of c at a time, FRESH of them summed before they join the others.
-template <Access ACCESS, int PLANES, int BLOCKS, int WARPGROUP_ROWS, bool SPLIT_B, int K, int FRESH, bool COMPENSATED>
+constexpr int consumer_threads = 256;
+
+// PLANES values of j and ROWS of b, for each of two warpgroups BLOCKS times 64 of the batch: of different rows, or
+// (SPLIT) of the same rows and half of the planes each; K of c at a time, FRESH of them summed before they join the
+// others.
+template <Access ACCESS, int PLANES, int BLOCKS, int ROWS, bool SPLIT, int K, int FRESH, bool COMPENSATED>
 struct Tf32Tile {
   static constexpr Access access = ACCESS;
-  static constexpr int planes = PLANES, blocks = BLOCKS, warpgroup_rows = WARPGROUP_ROWS, k = K, fresh = FRESH;
-  static constexpr bool split_b = SPLIT_B, compensated = COMPENSATED;
-  static constexpr int rows = WARPGROUP_ROWS * (SPLIT_B ? 2 : 1);
+  static constexpr int planes = PLANES, blocks = BLOCKS, rows = ROWS, k = K, fresh = FRESH;
+  static constexpr bool split = SPLIT, compensated = COMPENSATED;
+  static constexpr int warpgroup_planes = SPLIT ? PLANES / 2 : PLANES;
   static constexpr int warpgroup_batch = 64 * BLOCKS;
-  static constexpr int batch = warpgroup_batch * (SPLIT_B ? 1 : 2);
-  static constexpr int units = PLANES * BLOCKS;  // matrices of 64 x WARPGROUP_ROWS sums in a warpgroup
-  static constexpr int unit_sums = WARPGROUP_ROWS / 2;
+  static constexpr int batch = warpgroup_batch * (SPLIT ? 1 : 2);
+  static constexpr int units = warpgroup_planes * BLOCKS;  // matrices of 64 x ROWS sums in a warpgroup
+  static constexpr int unit_sums = ROWS / 2;
   // Two sets of fresh sums, so that one is added up while the other is multiplied, where registers allow.
   static constexpr int buffers = COMPENSATED && units * unit_sums + 2 * unit_sums <= 176 ? 2 : 1;
   // How many units one load of X from shared memory serves.
@@ -32,17 +35,23 @@ struct Tf32Tile {
   static constexpr int shared_limit = 227 * 1024, barrier_bytes = 256;
   static constexpr int fitting = (shared_limit - 1024 - barrier_bytes) / stage_bytes;
   static constexpr int stages = fitting < 8 ? fitting : 8;
+
+  // Of the threads that do not multiply, one warp copies, and the others split W, which takes 0.1 µs for each KiB of it
+  // where they are three: seven, wherever the sums leave them the registers.
+  static constexpr int producer_threads = ROWS == 128 ? 128 : 256, splitter_threads = producer_threads - 32;
+  static constexpr int threads = producer_threads + consumer_threads;
+  static constexpr int consumer_registers = ROWS == 128 ? 232 : 208, producer_registers = ROWS == 128 ? 40 : 48;
   static constexpr int steps = K / FRESH * units;
 
   // Y of batch_first passes through places that warps have in turns: 16 n of y_columns r, or 8 n where there are 8
   // planes. They lie beside the stages, or, where these leave no room, in the stage that was read last.
   static constexpr bool staged = ACCESS != Access::rows;
-  static constexpr int y_columns = PLANES >= 3 ? 8 : PLANES == 1 && WARPGROUP_ROWS % 32 == 0 ? 32 : 16;
+  static constexpr int y_columns = PLANES >= 3 ? 8 : PLANES == 1 && ROWS % 32 == 0 ? 32 : 16;
   static constexpr int y_row_bytes = (PLANES == 8 ? 1 : y_columns) * PLANES * 4;  // of the box
   static constexpr int place_bytes = (PLANES == 8 ? 8 * 8 : 16) * y_row_bytes;
   static constexpr int places_of_all = 8 * place_bytes;  // one of each warp
   static constexpr int left = shared_limit - 1024 - barrier_bytes - stages * stage_bytes;
-  static constexpr bool beside = staged && left >= 2 * places_of_all;
+  static constexpr bool beside = staged && !SPLIT && left >= 2 * places_of_all;
   static constexpr int places = (beside ? left : stage_bytes) / places_of_all;
   static constexpr int staging_bytes = beside ? places * places_of_all : 0;
   static constexpr int shared_bytes = stages * stage_bytes + staging_bytes + 1024 + barrier_bytes;
@@ -55,21 +64,18 @@ struct Tf32Tile {
 
   static_assert(K == 16 || K == 32, "a row of W in shared memory is as long as a swizzle");
   static_assert(K % FRESH == 0 && FRESH % 16 == 0, "an instruction multiplies 16 of c, a stage holds whole sums");
-  static_assert(WARPGROUP_ROWS % 8 == 0 && rows <= 256, "columns come in groups of 8, a box has 256 at most");
+  static_assert(ROWS % 8 == 0 && rows <= 256, "columns come in groups of 8, a box has 256 at most");
   static_assert(units * unit_sums <= 144, "240 registers a thread, some of them for fresh sums and for X");
   static_assert(ACCESS != Access::rows || (PLANES == 1 && BLOCKS == 2 && K == 32), "16 bytes are 4 n, of two blocks");
   static_assert(ACCESS == Access::rows || PLANES * K % 32 == 0, "boxes of 128 bytes for each n");
   static_assert(ACCESS != Access::sectors || PLANES == 8, "a sector has 8 j");
   static_assert(weight_bytes % 1024 == 0 && part_bytes % 512 == 0 && stage_bytes % 1024 == 0,
                 "swizzles repeat so often");
-  static_assert(!staged || (WARPGROUP_ROWS % y_columns == 0 && places >= 1 && place_bytes % 512 == 0),
+  static_assert(!staged || (ROWS % y_columns == 0 && places >= 1 && place_bytes % 512 == 0),
                 "a box of Y holds columns of one tile, and fits");
   static_assert(!staged || y_row_bytes != 128 || place_bytes % 1024 == 0, "and as often those of Y");
   static_assert(stages >= 2, "one stage is filled while another is multiplied");
-  static_assert(buffers == 1 || steps % 2 == 0, "two sets of parts of X alternate, across stages too");
+  static_assert(!COMPENSATED || steps % 2 == 0, "two sets of parts of X alternate, across stages too");
 };
-
-constexpr int producer_threads = 128, consumer_threads = 256, splitter_threads = 96;
-constexpr int tf32_threads = producer_threads + consumer_threads;
 
 }  // namespace ksmm::hopper
