@@ -49,7 +49,16 @@ struct Tf32Configuration {
   // What an H200 took for compensated products of 25,088 rows: fitted to 60 patterns.
   static constexpr Times measured() {
     constexpr int rows = Any::rows;
-    return {rows * 1e-9, 1e-9};  // FIT
+    // clang-format off
+    if (ACCESS == Access::rows) return rows == 128 ? Times{2.59e-6, 3.3e-6} : rows == 96 ? Times{1.84e-6, 2.4e-6} : rows == 64 ? Times{1.32e-6, 2.6e-6} : Times{1.08e-6, 1.9e-6};
+    if (ACCESS == Access::sectors) return rows == 64 ? Times{2.93e-6, 3.2e-6} : Times{2.19e-6, 3.6e-6};
+    if (PLANES == 8) return rows == 64 ? Times{2.29e-6, 4.6e-6} : Times{1.61e-6, 5.6e-6};
+    if (PLANES == 6) return {1.78e-6, 2.2e-6};
+    if (PLANES == 4) return rows == 64 ? Times{1.73e-6, 3.2e-6} : rows == 48 ? Times{1.33e-6, 2.9e-6} : Times{1.05e-6, 2.0e-6};
+    if (PLANES == 3) return {2.97e-6, 5.1e-6};
+    if (PLANES == 2) return rows == 128 ? Times{1.60e-6, 3.9e-6} : rows == 96 ? Times{1.18e-6, 3.2e-6} : rows == 64 ? Times{0.87e-6, 1.9e-6} : Times{0.74e-6, 1.7e-6};
+    return rows == 128 ? Times{2.52e-6, 4.6e-6} : rows == 96 ? Times{1.73e-6, 3.5e-6} : rows == 64 ? Times{1.29e-6, 3.0e-6} : Times{1.06e-6, 2.2e-6};
+    // clang-format on
   }
 
   // In TF32: stages as slow as the matrix units or the copies, then a store, at rates that an H200 reached.
