@@ -32,7 +32,7 @@ struct Tf32Consumer {
     for (int element = 0; element < parts * 4; ++element) fence_register(of_x[element / 4][element % 4]);
   }
 
-  // Here and now: the compiler would do it after the next wait, where nothing else runs.
+  // Eager: here and now. The compiler would do it after the next wait, where nothing else runs.
   __device__ void split(int buffer, int index) {
     const int rest = Tile::buffers == 2 ? buffer : 0;
 #pragma unroll
@@ -43,7 +43,7 @@ struct Tf32Consumer {
         split_pair(of_k[element % 2][index], of_k[element % 2 + 2][index], first[buffer][part][element],
                    second[rest][part][element], third[rest][part][element]);
       }
-    fence_parts(first[buffer]), fence_parts(second[rest]), fence_parts(third[rest]);
+    if constexpr (Tile::eager) fence_parts(first[buffer]), fence_parts(second[rest]), fence_parts(third[rest]);
   }
 
   // The smallest first.
@@ -98,13 +98,14 @@ struct Tf32Consumer {
     multiply_main(buffer, weight);
   }
 
-  // While the main products before run, which read `first` alone.
+  // Eager: X is split while the main products before run, which read `first` alone.
   __device__ void step_alone(int step, int unit, int unit_before, uint64_t weight) {
-    const int buffer = step % 2;
-    split(buffer, unit % Tile::pack);
+    const int buffer = Tile::eager ? step % 2 : 0;
+    if constexpr (Tile::eager) split(buffer, unit % Tile::pack);
     wait_for_products<0>();
-    fence_parts(first[buffer ^ 1]);
+    fence_parts(first[Tile::eager ? buffer ^ 1 : 0]);
     add_up(unit_before);
+    if constexpr (!Tile::eager) split(buffer, unit % Tile::pack);
     multiply_corrections(buffer, weight);
     wait_for_products<0>();
     fence_parts(second[0]), fence_parts(third[0]);
@@ -162,7 +163,7 @@ struct Tf32Consumer {
   __device__ void drain(Barrier* before) {
     wait_for_products<0>();
     if constexpr (Tile::compensated) {
-      fence_parts(first[1]);
+      fence_parts(first[Tile::eager ? 1 : main]);
       add_up(Tile::units - 1);
     } else {
 #pragma unroll

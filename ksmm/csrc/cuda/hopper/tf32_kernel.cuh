@@ -102,7 +102,7 @@ template <class Tile>
 __device__ inline void consume(const Tf32Task& task, char* stages, char* staging, Tf32Shared<Tile>& shared,
                                int thread) {
   Tf32Consumer<Tile> consumer;
-  consumer.warpgroup = warpgroup_of_block() - Tile::producer_threads / 128;
+  consumer.warpgroup = Tile::eager ? warpgroup_of_block() - Tile::producer_threads / 128 : thread / 128;
   consumer.warp = thread / 32 % 4, consumer.lane = thread % 32;
   const int first_plane = Tile::split ? consumer.warpgroup * Tile::warpgroup_planes : 0;
   // Then a stage is given back during the next tile, once Y has left through it.
@@ -135,7 +135,9 @@ __device__ inline void consume(const Tf32Task& task, char* stages, char* staging
     }
     if constexpr (Tile::staged) {
       char* const places = keeps_stage ? stages + slot_before() * Tile::stage_bytes : staging;
-      store_batch_first<Tile>(task, consumer.sums, place, places, consumer.warpgroup, consumer.warp, consumer.lane);
+      const int which = Tile::split ? 0 : Tile::eager ? consumer.warpgroup * 4 + consumer.warp : thread / 32;
+      store_batch_first<Tile>(task, consumer.sums, place, places + which * Tile::place_bytes, consumer.warpgroup,
+                              consumer.warp, consumer.lane);
     } else {
       store_batch_last<Tile>(task, consumer.sums, place, consumer.warp, consumer.lane);
     }

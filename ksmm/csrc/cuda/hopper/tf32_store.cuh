@@ -143,15 +143,15 @@ __device__ inline void store_numbers(const Tf32Task& task, const float (&sums)[T
   }
 }
 
-// All lanes call it. `places`: in shared memory, those of a warp places_of_all apart. The copy engine may still read
-// from them when this returns.
+// All lanes call it. `places`: in shared memory, the warp's first or (SPLIT) the first of all; the next ones are
+// places_of_all apart. The copy engine may still read from them when this returns.
 template <class Tile>
 __device__ inline void store_batch_first(const Tf32Task& task, const float (&sums)[Tile::units][Tile::unit_sums],
                                          const Tf32Place& at, char* places, int warpgroup, int warp, int lane) {
   if constexpr (Tile::split)
     store_sectors<Tile>(task, sums, at, places, warpgroup, warp, lane);
   else if (task.whole_vectors)
-    store_runs<Tile>(task, sums, at, places + (warpgroup * 4 + warp) * Tile::place_bytes, warp, lane);
+    store_runs<Tile>(task, sums, at, places, warp, lane);
   else
     store_numbers<Tile>(task, sums, at, warp, lane);
 }
