@@ -32,7 +32,8 @@ PATTERNS = [
     *[(2, 5, 7, 1), (2, 48, 40, 1), (1, 130, 72, 1), (2, 64, 32, 2), (2, 9, 20, 2), (2, 20, 12, 3), (2, 64, 16, 4)],
     *[(1, 9, 24, 7), (2, 40, 40, 8), (2, 33, 17, 16), (1, 64, 48, 16), (1, 24, 16, 20), (1, 64, 48, 12)],
     *[(1, 64, 24, 6), (1, 72, 16, 16)],
-    *[(1, 72, 40, 4), (1, 40, 36, 3), (2, 51, 36, 1)],  # c for the matrix units in float32; rows of Y that are not whole
+    # c long enough for the matrix units in float32; rows of Y that are no multiple of 16 bytes
+    *[(1, 72, 40, 4), (1, 40, 36, 3), (2, 51, 36, 1)],
     *[(1, 72, 40, 24), (2, 136, 72, 32)],  # several clusters of blocks that exchange, along r and j
     *[(1, 192, 40, 2), (1, 48, 40, 6), (1, 48, 72, 16), (1, 128, 136, 1)],
     *[(1, 48, 24, 4), (1, 96, 24, 4)],  # strict tiles of 48 and 96 r of four planes, ...

@@ -91,8 +91,8 @@ __device__ inline void synchronize(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-// Which warpgroup of the block this is: the same in a warp, which the compiler learns by the shuffle. It keeps what depends
-// on it in uniform registers then, where the matrix units want the addresses of their operands.
+// Which warpgroup of the block this is: the same in a warp, which the compiler learns by the shuffle. It keeps what
+// depends on it in uniform registers then, where the matrix units want the addresses of their operands.
 __device__ inline int warpgroup_of_block() { return __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 128, 0); }
 
 __device__ inline uint32_t rank_in_cluster() {
