@@ -46,8 +46,8 @@ struct Tf32Configuration {
     double stage, tile;  // seconds; of a tile beside its stages
   };
 
-  // What an H200 took for compensated products in batch_first: fitted to 25,088 rows of 44 patterns, nearly all within
-  // a twentieth.
+  // What an H200 took for compensated products in batch_first: fitted to 25,088 rows of 44 patterns (of six and eight
+  // planes to others than of fewer), nearly all within a twentieth.
   static constexpr Times measured() {
     constexpr int rows = Any::rows;
     if (ACCESS == Access::sectors) return rows == 64 ? Times{2.93e-6, 3.2e-6} : Times{2.19e-6, 3.6e-6};

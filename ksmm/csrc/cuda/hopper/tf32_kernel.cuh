@@ -6,10 +6,10 @@
 // Two of TF32 and three products would take as long, but have 23 bits, one fewer than float32: sums that one product
 // dominates then have twice the error of strict float32.
 //
-// Persistent blocks of three warpgroups: one whose first thread copies boxes of X and W to a ring of stages and whose
-// other warps split W there, and two that multiply. Those read X into registers, where it is split, in whatever layout
-// it has: neither layout needs a transposition. The matrix units truncate what they add up, so they add up FRESH of c
-// only, and the main products apart from the corrections; float32 additions do the rest.
+// Persistent blocks of three or four warpgroups: a first thread that copies boxes of X and W to a ring of stages, three
+// or seven warps that split W there, and two warpgroups that multiply. Those read X into registers, where it is split,
+// in whatever layout it has: neither layout needs a transposition. The matrix units truncate what they add up, so they
+// add up FRESH of c only, and the main products apart from the corrections; float32 additions do the rest.
 #pragma once
 
 #include "copy.cuh"
@@ -128,8 +128,7 @@ __device__ inline void consume(const Tf32Task& task, char* stages, char* staging
                                  (Tile::split ? 0 : consumer.warpgroup * Tile::warpgroup_batch)};
     if (task.bias != nullptr) add_bias<Tile>(task, consumer.sums, place, consumer.lane);
     if constexpr (keeps_stage) {
-      constexpr int everyone = 1;  // the number of a barrier: both warpgroups have read the stage
-      synchronize(everyone, consumer_threads);
+      synchronize(consumer_barrier, consumer_threads);  // both warpgroups have read the stage
     } else {
       if (Tile::staged && consumer.lane == 0) wait_for_store_reads<0>();  // of the tile before
     }

@@ -32,7 +32,7 @@ __device__ inline char* place_of_box(char* places, int box, int lane) {
 template <class Tile>
 __device__ inline void store_sectors(const Tf32Task& task, const float (&sums)[Tile::units][Tile::unit_sums],
                                      const Tf32Place& at, char* places, int warpgroup, int warp, int lane) {
-  constexpr int everyone = 1, rounds = Tile::rows / 16, groups = Tile::stage_bytes / (16 * Tile::place_bytes);
+  constexpr int rounds = Tile::rows / 16, groups = Tile::stage_bytes / (16 * Tile::place_bytes);
   const int g = lane / 4, t = lane % 4, odd = g % 2, chunk = ((t >> 1) ^ warpgroup) << 4;
 #pragma unroll
   for (int round = 0; round < rounds; ++round) {
@@ -40,7 +40,7 @@ __device__ inline void store_sectors(const Tf32Task& task, const float (&sums)[T
     char* const place = places + (round % groups * 4 + warp) * (4 * Tile::place_bytes);
     if (round >= groups) {
       if (lane == 0) wait_for_store_reads<groups - 1>();
-      synchronize(everyone, consumer_threads);
+      synchronize(consumer_barrier, consumer_threads);
     }
 #pragma unroll
     for (int box = 0; box < 4; ++box) {
@@ -61,7 +61,7 @@ __device__ inline void store_sectors(const Tf32Task& task, const float (&sums)[T
       }
     }
     fence_for_engines();
-    synchronize(everyone, consumer_threads);
+    synchronize(consumer_barrier, consumer_threads);
     if (lane == 0) {
       for (int half = 0; half < 2; ++half)
         store(task.y, place + (2 * warpgroup + half) * Tile::place_bytes, at.j0 - warpgroup * Tile::warpgroup_planes,

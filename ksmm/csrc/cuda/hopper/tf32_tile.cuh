@@ -9,7 +9,7 @@ namespace ksmm::hopper {
 // 32 floats of (k, j). sectors: batch_first with 8 of many j, 32 bytes for each of 4 k.
 enum class Access { rows, runs, sectors };
 
-constexpr int consumer_threads = 256;
+constexpr int consumer_threads = 256, consumer_barrier = 1;  // those that multiply, and the number of their barrier
 
 // PLANES values of j and ROWS of b, for each of two warpgroups BLOCKS times 64 of the batch: of different rows, or
 // (SPLIT) of the same rows and half of the planes each; K of c at a time, FRESH of them summed before they join the
