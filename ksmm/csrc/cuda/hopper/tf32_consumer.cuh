@@ -14,7 +14,8 @@ struct Tf32Consumer {
   static constexpr int parts = Tile::fresh / 16, main = Tile::buffers - 1;
   float sums[Tile::units][Tile::unit_sums];
   float fresh[Tile::buffers][Tile::unit_sums];  // of the corrections, of the main products
-  uint32_t first[2][parts][4], second[Tile::buffers][parts][4], third[Tile::buffers][parts][4];
+  uint32_t first[Tile::eager ? 2 : Tile::buffers][parts][4], second[Tile::buffers][parts][4],
+      third[Tile::buffers][parts][4];
   float values[2 * parts][4][Tile::pack];  // of 8 of c each
   int warpgroup, warp, lane;
 
@@ -153,8 +154,7 @@ struct Tf32Consumer {
       else
         step_alone(step, unit, unit_before, here);
       if (step == 0 && before != nullptr && lane == 0) {
-        if constexpr (Tile::staged && !Tile::beside)
-          wait_for_store_reads<0>();  // Y of the tile before may still leave from there
+        if constexpr (Tile::keeps_stage) wait_for_store_reads<0>();  // Y of the tile before may still leave from there
         before->arrive();
       }
     }

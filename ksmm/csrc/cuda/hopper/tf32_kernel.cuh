@@ -105,8 +105,6 @@ __device__ inline void consume(const Tf32Task& task, char* stages, char* staging
   consumer.warpgroup = Tile::eager ? warpgroup_of_block() - Tile::producer_threads / 128 : thread / 128;
   consumer.warp = thread / 32 % 4, consumer.lane = thread % 32;
   const int first_plane = Tile::split ? consumer.warpgroup * Tile::warpgroup_planes : 0;
-  // Then a stage is given back during the next tile, once Y has left through it.
-  constexpr bool keeps_stage = Tile::staged && !Tile::beside;
   Ring<Tile::stages> ring;
   const auto slot_before = [&] { return ring.slot == 0 ? Tile::stages - 1 : ring.slot - 1; };
   for (int tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
@@ -116,27 +114,28 @@ __device__ inline void consume(const Tf32Task& task, char* stages, char* staging
       const uint32_t rows =
           x + Tile::x_bytes + (Tile::compensated ? Tile::weight_bytes : 0) + first_plane * Tile::rows * Tile::row_bytes;
       const uint64_t weight = describe(rows, Tile::swizzle, 8 * Tile::row_bytes);
-      const bool is_first = k == 0 && !(keeps_stage && tile != blockIdx.x);
+      const bool is_first = k == 0 && !(Tile::keeps_stage && tile != blockIdx.x);
       shared.full[ring.slot].wait(ring.phase);
       shared.split[ring.slot].wait(ring.phase);
       consumer.stage(x, weight, is_first ? nullptr : &shared.empty[slot_before()]);
     }
-    consumer.drain(keeps_stage ? nullptr : &shared.empty[slot_before()]);
+    consumer.drain(Tile::keeps_stage ? nullptr : &shared.empty[slot_before()]);
     const Tf32Position at = position_of<Tile>(task, tile);
     const Tf32Place place = {at.i, at.row_tile * Tile::rows, at.plane_tile * Tile::planes + first_plane,
                              static_cast<int64_t>(at.batch_tile) * Tile::batch +
                                  (Tile::split ? 0 : consumer.warpgroup * Tile::warpgroup_batch)};
     if (task.bias != nullptr) add_bias<Tile>(task, consumer.sums, place, consumer.lane);
-    if constexpr (keeps_stage) {
+    if constexpr (Tile::keeps_stage) {
       synchronize(consumer_barrier, consumer_threads);  // both warpgroups have read the stage
     } else {
       if (Tile::staged && consumer.lane == 0) wait_for_store_reads<0>();  // of the tile before
     }
     if constexpr (Tile::staged) {
-      char* const places = keeps_stage ? stages + slot_before() * Tile::stage_bytes : staging;
-      const int which = Tile::split ? 0 : Tile::eager ? consumer.warpgroup * 4 + consumer.warp : thread / 32;
-      store_batch_first<Tile>(task, consumer.sums, place, places + which * Tile::place_bytes, consumer.warpgroup,
-                              consumer.warp, consumer.lane);
+      char* const places = Tile::keeps_stage ? stages + slot_before() * Tile::stage_bytes : staging;
+      // which of those that multiply; from uniform registers where the warpgroup's number is in one
+      const int own = Tile::eager ? consumer.warpgroup * 4 + consumer.warp : thread / 32;
+      store_batch_first<Tile>(task, consumer.sums, place, places + (Tile::split ? 0 : own) * Tile::place_bytes,
+                              consumer.warpgroup, consumer.warp, consumer.lane);
     } else {
       store_batch_last<Tile>(task, consumer.sums, place, consumer.warp, consumer.lane);
     }

@@ -32,7 +32,7 @@ __device__ inline char* place_of_box(char* places, int box, int lane) {
 template <class Tile>
 __device__ inline void store_sectors(const Tf32Task& task, const float (&sums)[Tile::units][Tile::unit_sums],
                                      const Tf32Place& at, char* places, int warpgroup, int warp, int lane) {
-  constexpr int rounds = Tile::rows / 16, groups = Tile::stage_bytes / (16 * Tile::place_bytes);
+  constexpr int rounds = Tile::rows / 16, groups = Tile::places / 2;  // of four places for each of four warps
   const int g = lane / 4, t = lane % 4, odd = g % 2, chunk = ((t >> 1) ^ warpgroup) << 4;
 #pragma unroll
   for (int round = 0; round < rounds; ++round) {

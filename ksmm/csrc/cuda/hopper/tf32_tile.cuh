@@ -54,6 +54,7 @@ struct Tf32Tile {
   static constexpr int places_of_all = 8 * place_bytes;  // one of each warp
   static constexpr int left = shared_limit - 1024 - barrier_bytes - stages * stage_bytes;
   static constexpr bool beside = staged && !SPLIT && left >= 2 * places_of_all;
+  static constexpr bool keeps_stage = staged && !beside;  // which is given back during the next tile
   static constexpr int places = (beside ? left : stage_bytes) / places_of_all;
   static constexpr int staging_bytes = beside ? places * places_of_all : 0;
   static constexpr int shared_bytes = stages * stage_bytes + staging_bytes + 1024 + barrier_bytes;
