@@ -10,7 +10,8 @@ Configurations tf32_configurations() {
     std::vector<Configuration> list;
 #ifdef KSMM_SM90A
     for (const Configurations part :
-         {hopper::tf32_batch_last(), hopper::tf32_batch_first_runs(), hopper::tf32_batch_first_sectors()})
+         {hopper::tf32_batch_last(), hopper::tf32_batch_first_runs(), hopper::tf32_batch_first_sectors(),
+          hopper::halves_batch_last(), hopper::halves_batch_first()})
       list.insert(list.end(), part.data, part.data + part.count);
 #endif
     return list;

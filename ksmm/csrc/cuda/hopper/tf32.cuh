@@ -12,6 +12,8 @@ namespace hopper {
 Configurations tf32_batch_last();
 Configurations tf32_batch_first_runs();
 Configurations tf32_batch_first_sectors();
+Configurations halves_batch_last();
+Configurations halves_batch_first();
 }  // namespace hopper
 
 }  // namespace ksmm

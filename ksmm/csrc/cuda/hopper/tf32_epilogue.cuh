@@ -54,6 +54,26 @@ __device__ inline void add_bias(const Tf32Task& task, float (&sums)[Tile::units]
     }
 }
 
+// Times what the halves of W were divided by; scales: of the warpgroup's first plane, by plane and r. All lanes of the
+// warp call it.
+template <class Tile>
+__device__ inline void scale_back(float (&sums)[Tile::units][Tile::unit_sums], const float* scales, int lane) {
+  constexpr int planes = Tile::warpgroup_planes;
+  WarpBias<Tile::rows, planes> of_warp;
+  of_warp.fetch(lane, [&](int column, int plane) {
+    return column < Tile::rows ? __ldg(scales + plane * Tile::rows + column) : 0;
+  });
+#pragma unroll
+  for (int q = 0; q < Tile::unit_sums / 2; ++q)
+#pragma unroll
+    for (int plane = 0; plane < planes; ++plane) {
+      const float value = of_warp.of(q, plane, lane);
+#pragma unroll
+      for (int part = 0; part < 2 * Tile::blocks; ++part)
+        sums[part / 2 * planes + plane][q / 2 * 4 + part % 2 * 2 + q % 2] *= value;
+    }
+}
+
 template <class Tile>
 __device__ inline void store_batch_last(const Tf32Task& task, float (&sums)[Tile::units][Tile::unit_sums],
                                         const Tf32Place& place, int warp, int lane) {

@@ -11,9 +11,9 @@ namespace ksmm::hopper {
 // The same tile for both precisions.
 template <Access ACCESS, int PLANES, int BLOCKS, int ROWS, bool SPLIT, int K, int FRESH>
 struct Tf32Configuration {
-  template <bool COMPENSATED>
-  using Tile = Tf32Tile<ACCESS, PLANES, BLOCKS, ROWS, SPLIT, K, FRESH, COMPENSATED>;
-  using Any = Tile<true>;
+  template <Arithmetic ARITHMETIC>
+  using Tile = Tf32Tile<ACCESS, PLANES, BLOCKS, ROWS, SPLIT, K, FRESH, ARITHMETIC>;
+  using Any = Tile<Arithmetic::parts>;
 
   static bool suits(const Problem& problem) {
     if (problem.dtype != Dtype::float32 || problem.precision == Precision::strict) return false;
@@ -101,8 +101,9 @@ struct Tf32Configuration {
 
   static cudaError_t launch(const Problem& problem, const Operands& operands, const Machine& machine, const Workspace&,
                             cudaStream_t stream) {
-    return problem.precision == Precision::compensated ? launch_tile<Tile<true>>(problem, operands, machine, stream)
-                                                       : launch_tile<Tile<false>>(problem, operands, machine, stream);
+    return problem.precision == Precision::compensated
+               ? launch_tile<Tile<Arithmetic::parts>>(problem, operands, machine, stream)
+               : launch_tile<Tile<Arithmetic::tf32>>(problem, operands, machine, stream);
   }
 
   static constexpr Configuration as(const char* name) { return {name, true, takes, seconds, launch}; }

@@ -12,7 +12,10 @@
 // add up FRESH of c only, and the main products apart from the corrections; float32 additions do the rest.
 #pragma once
 
+#include <type_traits>
+
 #include "copy.cuh"
+#include "halves_consumer.cuh"
 #include "overlap.cuh"
 #include "tf32_consumer.cuh"
 #include "tf32_store.cuh"
@@ -47,8 +50,27 @@ __device__ inline Tf32Position position_of(const Tf32Task& task, int tile) {
   return at;
 }
 
+// The number of a tile of W.
+__device__ inline int weight_tile(const Tf32Task& task, const Tf32Position& at) {
+  return (at.i * task.plane_tiles + at.plane_tile) * task.row_tiles + at.row_tile;
+}
+
+// Which tiles this kernel leaves out: W as halves leaves uneven ones to the one that follows it, which takes no others.
 template <class Tile>
-__device__ inline void copy_stage(const Tf32Task& task, const Tf32Position& at, int k, char* stage, Barrier& full) {
+__device__ inline bool leaves_out(const Tf32Task& task, const Tf32Position& at) {
+  return task.halves.uneven != nullptr && (__ldg(task.halves.uneven + weight_tile(task, at)) != 0) == Tile::halves;
+}
+
+// All threads of the block call it.
+__device__ inline bool any_uneven(const Tf32Task& task) {
+  bool found = false;
+  for (int tile = threadIdx.x; tile < task.a * task.plane_tiles * task.row_tiles; tile += blockDim.x)
+    found |= __ldg(task.halves.uneven + tile) != 0;
+  return __syncthreads_or(found);
+}
+
+template <class Tile>
+__device__ inline void copy_x(const Tf32Task& task, const Tf32Position& at, int k, char* stage, Barrier& full) {
   const int n = at.batch_tile * Tile::batch, j = at.plane_tile * Tile::planes;
   if constexpr (Tile::access == Access::rows) {
     for (int box = 0; box < Tile::batch / 32; ++box)
@@ -62,7 +84,18 @@ __device__ inline void copy_stage(const Tf32Task& task, const Tf32Position& at, 
         load(to, task.x, full, Keep::normal, j, k + box * 4, at.i, n);
     }
   }
-  load(stage + Tile::x_bytes, task.weight, full, Keep::last_out, k, at.row_tile * Tile::rows, j, at.i);
+}
+
+template <class Tile>
+__device__ inline void copy_weight(const Tf32Task& task, const Tf32Position& at, int k, char* stage, Barrier& full) {
+  if constexpr (Tile::halves) {
+    const int64_t steps = (task.c + Tile::k - 1) / Tile::k, step = weight_tile(task, at) * steps + k / Tile::k;
+    load_bytes(stage + Tile::x_bytes, task.halves.stages + step * Tile::weight_bytes, Tile::weight_bytes, full,
+               Keep::last_out);
+  } else {
+    load(stage + Tile::x_bytes, task.weight, full, Keep::last_out, k, at.row_tile * Tile::rows,
+         at.plane_tile * Tile::planes, at.i);
+  }
 }
 
 template <class Tile>
@@ -70,10 +103,13 @@ __device__ inline void produce(const Tf32Task& task, char* stages, Tf32Shared<Ti
   Ring<Tile::stages> ring;
   for (int tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
     const Tf32Position at = position_of<Tile>(task, tile);
+    if (leaves_out<Tile>(task, at)) continue;
     for (int k = 0; k < task.c; k += Tile::k, ring.advance()) {
+      char* const stage = stages + ring.slot * Tile::stage_bytes;
       shared.empty[ring.slot].wait(ring.phase ^ 1);
       shared.full[ring.slot].arrive_expecting(Tile::x_bytes + Tile::weight_bytes);
-      copy_stage<Tile>(task, at, k, stages + ring.slot * Tile::stage_bytes, shared.full[ring.slot]);
+      copy_x<Tile>(task, at, k, stage, shared.full[ring.slot]);
+      copy_weight<Tile>(task, at, k, stage, shared.full[ring.slot]);
     }
   }
 }
@@ -83,6 +119,7 @@ __device__ inline void split_weight(const Tf32Task& task, char* stages, Tf32Shar
   Ring<Tile::stages> ring;
   constexpr int chunks = Tile::weight_bytes / (Tile::compensated ? 32 : 16);
   for (int tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
+    if (leaves_out<Tile>(task, position_of<Tile>(task, tile))) continue;
     for (int k = 0; k < task.c; k += Tile::k, ring.advance()) {
       char* const weight = stages + ring.slot * Tile::stage_bytes + Tile::x_bytes;
       shared.full[ring.slot].wait(ring.phase);
@@ -101,29 +138,36 @@ __device__ inline void split_weight(const Tf32Task& task, char* stages, Tf32Shar
 template <class Tile>
 __device__ inline void consume(const Tf32Task& task, char* stages, char* staging, Tf32Shared<Tile>& shared,
                                int thread) {
-  Tf32Consumer<Tile> consumer;
+  std::conditional_t<Tile::halves, HalvesConsumer<Tile>, Tf32Consumer<Tile>> consumer;
   consumer.warpgroup = Tile::eager ? warpgroup_of_block() - Tile::producer_threads / 128 : thread / 128;
   consumer.warp = thread / 32 % 4, consumer.lane = thread % 32;
   const int first_plane = Tile::split ? consumer.warpgroup * Tile::warpgroup_planes : 0;
   Ring<Tile::stages> ring;
   const auto slot_before = [&] { return ring.slot == 0 ? Tile::stages - 1 : ring.slot - 1; };
+  bool begun = false;
   for (int tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
+    const Tf32Position at = position_of<Tile>(task, tile);
+    if (leaves_out<Tile>(task, at)) continue;
     consumer.clear();
     for (int k = 0; k < task.c; k += Tile::k, ring.advance()) {
       const uint32_t x = shared_address(stages + ring.slot * Tile::stage_bytes);
       const uint32_t rows =
           x + Tile::x_bytes + (Tile::compensated ? Tile::weight_bytes : 0) + first_plane * Tile::rows * Tile::row_bytes;
       const uint64_t weight = describe(rows, Tile::swizzle, 8 * Tile::row_bytes);
-      const bool is_first = k == 0 && !(Tile::keeps_stage && tile != blockIdx.x);
+      const bool is_first = k == 0 && !(Tile::keeps_stage && begun);
       shared.full[ring.slot].wait(ring.phase);
-      shared.split[ring.slot].wait(ring.phase);
+      if constexpr (!Tile::halves) shared.split[ring.slot].wait(ring.phase);
       consumer.stage(x, weight, is_first ? nullptr : &shared.empty[slot_before()]);
     }
+    begun = true;
     consumer.drain(Tile::keeps_stage ? nullptr : &shared.empty[slot_before()]);
-    const Tf32Position at = position_of<Tile>(task, tile);
     const Tf32Place place = {at.i, at.row_tile * Tile::rows, at.plane_tile * Tile::planes + first_plane,
                              static_cast<int64_t>(at.batch_tile) * Tile::batch +
                                  (Tile::split ? 0 : consumer.warpgroup * Tile::warpgroup_batch)};
+    if constexpr (Tile::halves)
+      scale_back<Tile>(consumer.sums,
+                       task.halves.scales + (weight_tile(task, at) * Tile::planes + first_plane) * Tile::rows,
+                       consumer.lane);
     if (task.bias != nullptr) add_bias<Tile>(task, consumer.sums, place, consumer.lane);
     if constexpr (Tile::keeps_stage) {
       synchronize(consumer_barrier, consumer_threads);  // both warpgroups have read the stage
@@ -161,14 +205,16 @@ __global__ void __launch_bounds__(Tile::threads, 1) multiply_tf32(const __grid_c
     }
     publish_barriers();
     prefetch_map(task.x);
-    prefetch_map(task.weight);
+    if constexpr (!Tile::halves) prefetch_map(task.weight);
   }
   __syncthreads();
   wait_for_kernels_before();
+  if constexpr (Tile::compensated)
+    if (task.halves.uneven != nullptr && !any_uneven(task)) return;
   if (thread < Tile::producer_threads) {
     shrink_registers<Tile::producer_registers>();
     if (thread == 0) produce<Tile>(task, stages, shared);
-    if (thread >= 32) split_weight<Tile>(task, stages, shared, thread - 32);
+    if (!Tile::halves && thread >= 32) split_weight<Tile>(task, stages, shared, thread - 32);
   } else {
     grow_registers<Tile::consumer_registers>();
     consume<Tile>(task, stages, staging, shared, thread - Tile::producer_threads);

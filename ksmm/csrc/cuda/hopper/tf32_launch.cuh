@@ -65,13 +65,16 @@ Tf32Task task_of(const Problem& problem, const Operands& operands) {
   return task;
 }
 
+// halves: of W, null but for W as halves and for the tiles that such a product leaves out.
 template <class Tile>
-cudaError_t launch_tile(const Problem& problem, const Operands& operands, const Machine& machine, cudaStream_t stream) {
+cudaError_t launch_tile(const Problem& problem, const Operands& operands, const Machine& machine, cudaStream_t stream,
+                        const HalvesOfWeight& halves = {}) {
   Tf32Task task = task_of<Tile>(problem, operands);
+  task.halves = halves;
   constexpr int x_swizzle = Tile::access == Access::sectors ? 32 : 128;
   cudaError_t error =
       describe_tensor(&task.x, operands.x, Dtype::float32, box_of_x<Tile>(problem, operands.x_stride), x_swizzle);
-  if (error == cudaSuccess)
+  if (error == cudaSuccess && !Tile::halves)
     error = describe_tensor(&task.weight, operands.weight, Dtype::float32,
                             box_of_weight<Tile>(problem, operands.weight_strides), Tile::k * 4);
   if (error == cudaSuccess && Tile::staged && task.whole_vectors)

@@ -7,6 +7,14 @@
 
 namespace ksmm::hopper {
 
+// W as sums of two of float16, as prepare_halves writes it: for each tile of W (i, then j, then r) what its stages read,
+// one after another; by what the sums of each j and r are to be multiplied; and whether the tile is too uneven for that.
+struct HalvesOfWeight {
+  const char* stages;
+  const float* scales;
+  const int* uneven;
+};
+
 struct Tf32Task {
   CUtensorMap x, weight;
   CUtensorMap y;  // batch_first, where whole_vectors
@@ -21,6 +29,7 @@ struct Tf32Task {
   int a, b, c, d;
   int row_tiles, batch_tiles, plane_tiles, tiles;  // along b, batch and d, and in all
   bool whole_vectors;                              // rows of Y are multiples of 16 bytes
+  HalvesOfWeight halves;                           // null where W is read as it is
 };
 
 }  // namespace ksmm::hopper

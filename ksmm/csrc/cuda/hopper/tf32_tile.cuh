@@ -9,29 +9,35 @@ namespace ksmm::hopper {
 // 32 floats of (k, j). sectors: batch_first with 8 of many j, 32 bytes for each of 4 k.
 enum class Access { rows, runs, sectors };
 
+// How float32 is multiplied there: rounded to TF32; as the sum of three of bfloat16 (parts), six products for one; as
+// that of two of float16 with a scale (halves), three products for one.
+enum class Arithmetic { tf32, parts, halves };
+
 constexpr int consumer_threads = 256, consumer_barrier = 1;  // those that multiply, and the number of their barrier
 
 // PLANES values of j and ROWS of b, for each of two warpgroups BLOCKS times 64 of the batch: of different rows, or
 // (SPLIT) of the same rows and half of the planes each; K of c at a time, FRESH of them summed before they join the
 // others.
-template <Access ACCESS, int PLANES, int BLOCKS, int ROWS, bool SPLIT, int K, int FRESH, bool COMPENSATED>
+template <Access ACCESS, int PLANES, int BLOCKS, int ROWS, bool SPLIT, int K, int FRESH,
+          Arithmetic ARITHMETIC>
 struct Tf32Tile {
   static constexpr Access access = ACCESS;
   static constexpr int planes = PLANES, blocks = BLOCKS, rows = ROWS, k = K, fresh = FRESH;
-  static constexpr bool split = SPLIT, compensated = COMPENSATED;
+  static constexpr bool split = SPLIT, compensated = ARITHMETIC == Arithmetic::parts,
+                        halves = ARITHMETIC == Arithmetic::halves;
   static constexpr int warpgroup_planes = SPLIT ? PLANES / 2 : PLANES;
   static constexpr int warpgroup_batch = 64 * BLOCKS;
   static constexpr int batch = warpgroup_batch * (SPLIT ? 1 : 2);
   static constexpr int units = warpgroup_planes * BLOCKS;  // matrices of 64 x ROWS sums in a warpgroup
   static constexpr int unit_sums = ROWS / 2;
   // Two sets of fresh sums, so that one is added up while the other is multiplied, where registers allow.
-  static constexpr int buffers = COMPENSATED && units * unit_sums + 2 * unit_sums <= 176 ? 2 : 1;
+  static constexpr int buffers = ARITHMETIC != Arithmetic::tf32 && units * unit_sums + 2 * unit_sums <= 176 ? 2 : 1;
   // How many units one load of X from shared memory serves.
   static constexpr int pack = ACCESS == Access::rows ? BLOCKS : PLANES % 4 == 0 ? 4 : PLANES % 2 == 0 ? 2 : 1;
 
   static constexpr int x_bytes = batch * PLANES * K * 4, weight_bytes = PLANES * rows * K * 4;
-  static constexpr int part_bytes = weight_bytes / 2;  // of W in bfloat16
-  static constexpr int stage_bytes = x_bytes + weight_bytes + (COMPENSATED ? 3 * part_bytes : 0);
+  static constexpr int part_bytes = weight_bytes / 2;  // of W in 16 bits
+  static constexpr int stage_bytes = x_bytes + weight_bytes + (compensated ? 3 * part_bytes : 0);
   static constexpr int shared_limit = 227 * 1024, barrier_bytes = 256;
   static constexpr int fitting = (shared_limit - 1024 - barrier_bytes) / stage_bytes;
   static constexpr int stages = fitting < 8 ? fitting : 8;
@@ -40,10 +46,11 @@ struct Tf32Tile {
   // Of the threads that do not multiply, one warp copies and the others split W: seven where a stage has much of it.
   // There X is split ahead of the products beside which that should run, too. Fewer planes took up to 1.05 times as
   // long with both.
-  static constexpr bool eager = PLANES >= 6;
+  static constexpr bool eager = PLANES >= 6 && !halves;
   static constexpr int producer_threads = eager ? 256 : 128, splitter_threads = producer_threads - 32;
   static constexpr int threads = producer_threads + consumer_threads;
-  static constexpr int consumer_registers = eager ? 208 : 232, producer_registers = eager ? 48 : 40;
+  static constexpr int consumer_registers = eager ? 208 : halves ? 240 : 232,
+                       producer_registers = eager ? 48 : halves ? 24 : 40;
 
   // Y of batch_first passes through places that warps have in turns: 16 n of y_columns r, or 8 n where there are 8
   // planes. They lie beside the stages, or, where these leave no room, in the stage that was read last.
@@ -59,8 +66,8 @@ struct Tf32Tile {
   static constexpr int staging_bytes = beside ? places * places_of_all : 0;
   static constexpr int shared_bytes = stages * stage_bytes + staging_bytes + 1024 + barrier_bytes;
 
-  // What the matrix units read: rows of W in TF32, or of its parts in bfloat16.
-  static constexpr int row_bytes = COMPENSATED ? K * 2 : K * 4;
+  // What the matrix units read: rows of W in TF32, or of its parts in 16 bits.
+  static constexpr int row_bytes = ARITHMETIC == Arithmetic::tf32 ? K * 4 : K * 2;
   static constexpr Swizzle swizzle = row_bytes == 128  ? Swizzle::bytes_128
                                      : row_bytes == 64 ? Swizzle::bytes_64
                                                        : Swizzle::bytes_32;
@@ -78,7 +85,7 @@ struct Tf32Tile {
                 "a box of Y holds columns of one tile, and fits");
   static_assert(!staged || y_row_bytes != 128 || place_bytes % 1024 == 0, "and as often those of Y");
   static_assert(stages >= 2, "one stage is filled while another is multiplied");
-  static_assert(!COMPENSATED || steps % 2 == 0, "two sets of parts of X alternate, across stages too");
+  static_assert(!compensated || steps % 2 == 0, "two sets of parts of X alternate, across stages too");
 };
 
 }  // namespace ksmm::hopper
