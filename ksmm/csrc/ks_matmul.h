@@ -31,6 +31,12 @@ struct Problem {
   Precision precision = Precision::strict;
 };
 
+// What a configuration made of the weight, for launches to come: whose it is, and where.
+struct PreparedWeight {
+  const void* owner = nullptr;
+  const void* places[3] = {};
+};
+
 struct Operands {
   // a*c*d features by batch; the inner dimension (features in batch_first, batch in batch_last) is contiguous, and
   // x_stride elements separate two indices of the outer one. Any element-aligned address.
@@ -43,6 +49,7 @@ struct Operands {
   const void* bias;
   // a*b*d features by batch, contiguous; every element is written.
   void* y;
+  PreparedWeight prepared = {};  // of CUDA configurations
 };
 
 // Runs on the calling thread and on `parallel_for`'s.

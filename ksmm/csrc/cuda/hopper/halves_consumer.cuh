@@ -44,10 +44,11 @@ struct HalvesConsumer {
   static constexpr bool ahead = Tile::steps % 2 == 0 && Tile::units * Tile::unit_sums + Tile::buffers * Tile::unit_sums +
                                                                 16 * parts + 8 * parts * Tile::pack <=
                                                             200;
-  static constexpr int sets = ahead ? 2 : 1;
+  // The corrections, which alone read `second`, may be done by then.
+  static constexpr int sets = ahead ? 2 : 1, seconds = ahead && Tile::buffers == 2 ? 2 : 1;
   float sums[Tile::units][Tile::unit_sums];
   float fresh[Tile::buffers][Tile::unit_sums];  // of the corrections, of the main products
-  uint32_t first[sets][parts][4], second[sets][parts][4];
+  uint32_t first[sets][parts][4], second[seconds][parts][4];
   float scales[sets][2];               // what the sums of rows g and g + 8 are to be multiplied by
   float values[2 * parts][4][Tile::pack];  // of 8 of c each
   int warpgroup, warp, lane;
@@ -86,9 +87,9 @@ struct HalvesConsumer {
       for (int element = 0; element < 4; ++element) {
         const auto& of_k = values[2 * part + element / 2];
         split_halves(of_k[element % 2][index], of_k[element % 2 + 2][index], scale[element % 2],
-                     first[set][part][element], second[set][part][element]);
+                     first[set][part][element], second[set % seconds][part][element]);
       }
-    fence_parts(first[set]), fence_parts(second[set]);
+    fence_parts(first[set]), fence_parts(second[set % seconds]);
   }
 
   __device__ void multiply_corrections(int set, uint64_t weight) {
@@ -97,7 +98,7 @@ struct HalvesConsumer {
     begin_products();
 #pragma unroll
     for (int part = 0; part < parts; ++part) {  // 16 of c are 32 bytes, in units of 16
-      Instruction::from_registers(fresh[0], second[set][part], weight + 2 * part, part > 0);
+      Instruction::from_registers(fresh[0], second[set % seconds][part], weight + 2 * part, part > 0);
       Instruction::from_registers(fresh[0], first[set][part], weight + 2 * part + next, true);
     }
     commit_products();
@@ -132,13 +133,13 @@ struct HalvesConsumer {
     const int set = ahead ? step % 2 : 0, set_before = ahead ? set ^ 1 : 0;
     if constexpr (ahead) split(set, unit % Tile::pack);
     wait_for_products<0>();
-    fence_parts(first[set_before]), fence_parts(second[set_before]);
+    fence_parts(first[set_before]), fence_parts(second[set_before % seconds]);
     add_up(unit_before, scales[set_before], false);
     if constexpr (!ahead) split(set, unit % Tile::pack);
     multiply_corrections(set, weight);
     if constexpr (Tile::buffers == 1) {
       wait_for_products<0>();
-      fence_parts(second[set]);
+      fence_parts(second[set % seconds]);
       add_up(unit, scales[set], true);
     }
     multiply_main(set, weight);
@@ -168,7 +169,7 @@ struct HalvesConsumer {
 
   __device__ void drain(Barrier* before) {
     wait_for_products<0>();
-    fence_parts(first[sets - 1]), fence_parts(second[sets - 1]);
+    fence_parts(first[sets - 1]), fence_parts(second[(sets - 1) % seconds]);
     add_up(Tile::units - 1, scales[sets - 1], false);
     if (before != nullptr && lane == 0) before->arrive();
   }

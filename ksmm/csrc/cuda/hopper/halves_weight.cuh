@@ -10,7 +10,7 @@ namespace ksmm::hopper {
 struct HalvesTask {
   const float* weight;
   int64_t strides[4];  // of i, r, k, j; that of k is 1, and rows are multiples of 16 bytes
-  int a, b, c, d, row_tiles, plane_tiles;
+  int b, c, d, row_tiles, plane_tiles;
   char* stages;
   float* scales;
   int* uneven;

@@ -44,6 +44,16 @@ inline const Configuration* choose_product(Configurations family, const Passes& 
   return fastest_of(takers_of(passes, family, machine), passes.product, machine);
 }
 
+// The weight for the products of all parts, of which `passes` are some.
+inline cudaError_t prepare_weight(const Configuration& configuration, const Passes& passes, Operands* operands,
+                                  const Workspace& workspace, cudaStream_t stream) {
+  if (configuration.prepare == nullptr) return cudaSuccess;
+  Operands of_product = passes.of_product;
+  const cudaError_t error = configuration.prepare(passes.product, &of_product, workspace, stream);
+  operands->prepared = of_product.prepared;
+  return error;
+}
+
 // How many rows of the batch are taken at a time, of which so many features go from pass to pass.
 inline int64_t rows_of_part(const Problem& problem, int64_t features) {
   constexpr int64_t multiple = 256;  // whole tiles

@@ -54,7 +54,16 @@ template <class Tile>
 __device__ inline void read_pack(float (&values)[4][Tile::pack], uint32_t x, int first_unit, int k0, int first_n,
                                  int first_plane, int warp, int lane) {
   const int g = lane / 4, t = lane % 4;
-  if constexpr (Tile::access == Access::rows) {
+  if constexpr (Tile::access == Access::rows && Tile::pack == 1) {
+    const uint32_t box = x + (first_n / 32 + warp) * (Tile::k * 128) + first_unit * 8;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int k = k0 + t + 4 * half;
+      float read[2];  // rows g and g + 8 of the block
+      read_shared(read, box + k * 128 + ((place_of_row<Tile>(g) ^ (k & 7)) << 4));
+      values[2 * half][0] = read[0], values[2 * half + 1][0] = read[1];
+    }
+  } else if constexpr (Tile::access == Access::rows) {
     const uint32_t box = x + (first_n / 32 + warp) * (Tile::k * 128);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {

@@ -32,7 +32,8 @@ struct Tf32Position {
 };
 
 // Neighbouring tiles differ in r, so that blocks that run together read the same X; then in j where sectors of X and Y
-// are, so that the L2 cache sees whole lines of them.
+// are, so that the L2 cache sees whole lines of them. Those of a few tiles of W differ in n, so that all blocks have
+// some of them.
 template <class Tile>
 __device__ inline Tf32Position position_of(const Tf32Task& task, int tile) {
   const auto next = [&](int tiles) {
@@ -42,6 +43,11 @@ __device__ inline Tf32Position position_of(const Tf32Task& task, int tile) {
   };
   constexpr bool sectors = Tile::access == Access::sectors;
   Tf32Position at;
+  if (Tile::compensated && task.halves.uneven != nullptr) {
+    at.batch_tile = next(task.batch_tiles), at.row_tile = next(task.row_tiles), at.plane_tile = next(task.plane_tiles);
+    at.i = tile;
+    return at;
+  }
   at.row_tile = next(task.row_tiles);
   if (sectors) at.plane_tile = next(task.plane_tiles);
   at.batch_tile = next(task.batch_tiles);
@@ -139,7 +145,7 @@ template <class Tile>
 __device__ inline void consume(const Tf32Task& task, char* stages, char* staging, Tf32Shared<Tile>& shared,
                                int thread) {
   std::conditional_t<Tile::halves, HalvesConsumer<Tile>, Tf32Consumer<Tile>> consumer;
-  consumer.warpgroup = Tile::eager ? warpgroup_of_block() - Tile::producer_threads / 128 : thread / 128;
+  consumer.warpgroup = Tile::uniform ? warpgroup_of_block() - Tile::producer_threads / 128 : thread / 128;
   consumer.warp = thread / 32 % 4, consumer.lane = thread % 32;
   const int first_plane = Tile::split ? consumer.warpgroup * Tile::warpgroup_planes : 0;
   Ring<Tile::stages> ring;
@@ -177,7 +183,7 @@ __device__ inline void consume(const Tf32Task& task, char* stages, char* staging
     if constexpr (Tile::staged) {
       char* const places = Tile::keeps_stage ? stages + slot_before() * Tile::stage_bytes : staging;
       // which of those that multiply; from uniform registers where the warpgroup's number is in one
-      const int own = Tile::eager ? consumer.warpgroup * 4 + consumer.warp : thread / 32;
+      const int own = Tile::uniform ? consumer.warpgroup * 4 + consumer.warp : thread / 32;
       store_batch_first<Tile>(task, consumer.sums, place, places + (Tile::split ? 0 : own) * Tile::place_bytes,
                               consumer.warpgroup, consumer.warp, consumer.lane);
     } else {

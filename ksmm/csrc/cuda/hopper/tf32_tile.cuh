@@ -18,8 +18,7 @@ constexpr int consumer_threads = 256, consumer_barrier = 1;  // those that multi
 // PLANES values of j and ROWS of b, for each of two warpgroups BLOCKS times 64 of the batch: of different rows, or
 // (SPLIT) of the same rows and half of the planes each; K of c at a time, FRESH of them summed before they join the
 // others.
-template <Access ACCESS, int PLANES, int BLOCKS, int ROWS, bool SPLIT, int K, int FRESH,
-          Arithmetic ARITHMETIC>
+template <Access ACCESS, int PLANES, int BLOCKS, int ROWS, bool SPLIT, int K, int FRESH, Arithmetic ARITHMETIC>
 struct Tf32Tile {
   static constexpr Access access = ACCESS;
   static constexpr int planes = PLANES, blocks = BLOCKS, rows = ROWS, k = K, fresh = FRESH;
@@ -33,7 +32,10 @@ struct Tf32Tile {
   // Two sets of fresh sums, so that one is added up while the other is multiplied, where registers allow.
   static constexpr int buffers = ARITHMETIC != Arithmetic::tf32 && units * unit_sums + 2 * unit_sums <= 176 ? 2 : 1;
   // How many units one load of X from shared memory serves.
-  static constexpr int pack = ACCESS == Access::rows ? BLOCKS : PLANES % 4 == 0 ? 4 : PLANES % 2 == 0 ? 2 : 1;
+  static constexpr int pack = ACCESS == Access::rows ? (halves && ROWS > 96 ? 1 : BLOCKS)  // more would spill
+                              : PLANES % 4 == 0      ? 4
+                              : PLANES % 2 == 0      ? 2
+                                                     : 1;
 
   static constexpr int x_bytes = batch * PLANES * K * 4, weight_bytes = PLANES * rows * K * 4;
   static constexpr int part_bytes = weight_bytes / 2;  // of W in 16 bits
@@ -47,6 +49,8 @@ struct Tf32Tile {
   // There X is split ahead of the products beside which that should run, too. Fewer planes took up to 1.05 times as
   // long with both.
   static constexpr bool eager = PLANES >= 6 && !halves;
+  // Whether a warpgroup's number, of which addresses of W depend where it is split, is in uniform registers.
+  static constexpr bool uniform = eager || (halves && SPLIT);
   static constexpr int producer_threads = eager ? 256 : 128, splitter_threads = producer_threads - 32;
   static constexpr int threads = producer_threads + consumer_threads;
   static constexpr int consumer_registers = eager ? 208 : halves ? 240 : 232,

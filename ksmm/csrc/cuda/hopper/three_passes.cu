@@ -47,7 +47,8 @@ cudaError_t launch(const Problem& problem, const Operands& operands, const Machi
     const Passes passes = describe_passes(problem, from_row(problem, used, n), rows, x, y);
     const Configuration* configuration = choose_product(FAMILY(passes.product), passes, machine);
     if (configuration == nullptr) return cudaErrorInvalidValue;
-    error = transpose(passes.x, stream);
+    if (n == 0 && rows < problem.batch) error = prepare_weight(*configuration, passes, &used, workspace, stream);
+    if (error == cudaSuccess) error = transpose(passes.x, stream);
     if (error == cudaSuccess)
       error = configuration->launch(passes.product, passes.of_product, machine, workspace, stream);
     if (error == cudaSuccess) error = transpose(passes.y, stream);
