@@ -118,7 +118,7 @@ def test_several_passes_take_a_long_batch_in_parts(operator, name: str, dtype: t
         ((1, 64, 256, 96), 25088, torch.float16, "one pass j16 r64"),
         ((1, 512, 512, 24), 25088, torch.float32, "overlapped passes"),
         ((1, 768, 768, 8), 25088, torch.float32, "overlapped passes"),
-        ((4, 384, 384, 4), 25088, torch.float32, "tf32 first 4"),
+        ((4, 384, 384, 4), 25088, torch.float32, "halves first 4"),
         ((1, 64, 64, 64), 4096, torch.float16, "planes sector"),
         ((4, 64, 64, 16), 1, torch.float16, "few"),
         ((1, 256, 256, 1), 1, torch.float16, "few"),

@@ -57,18 +57,40 @@ def by_matrix_units(operator, x: torch.Tensor, weight: torch.Tensor, layout: str
     return found
 
 
-@every_pattern
-@every_layout
-@pytest.mark.parametrize("kind", ("well scaled", pytest.param("badly scaled", marks=not_yet), "cancelling"))
-def test_default_is_as_exact_as_strict(operator, layout: str, entries: tuple[int, ...], kind: str) -> None:
-    pattern = Pattern(*entries)
+def of_kind(kind: str, pattern: Pattern, layout: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """X and a weight, some of which are hard to multiply as sums of shorter numbers."""
     x, weight = inputs(Problem(pattern, 512, torch.float32, layout, "cuda"))
     if kind == "badly scaled":
-        x, weight = badly_scaled(x), badly_scaled(weight)
+        return badly_scaled(x), badly_scaled(weight)
     if kind == "cancelling":
         half = weight[:, :, : pattern.c // 2]
-        weight = torch.cat([half, half], 2).contiguous()
-        x = cancelling(x, pattern, layout)
+        return cancelling(x, pattern, layout), torch.cat([half, half], 2).contiguous()
+    if kind == "rows of X apart":
+        scales = badly_scaled(torch.ones(512, device="cuda"))
+        return x * (scales[:, None] if layout == "batch_first" else scales), weight
+    if kind == "rows of W apart":
+        return x, weight * badly_scaled(torch.ones_like(weight[:, :, :1]))
+    if kind == "few large":
+        return torch.where(torch.rand_like(x) < 1 / 16, x, 1e-9 * x), weight
+    if kind == "many zeros":
+        return x, torch.where(torch.rand_like(weight) < 0.3, 0, weight)
+    if kind == "one small weight":
+        weight[0, pattern.b // 2, pattern.c // 3, pattern.d // 2] = 1e-12
+    return x, weight
+
+
+@every_pattern
+@every_layout
+@pytest.mark.parametrize(
+    "kind",
+    (
+        "well scaled",
+        pytest.param("badly scaled", marks=not_yet),
+        *("cancelling", "rows of X apart", "rows of W apart", "few large", "many zeros", "one small weight"),
+    ),
+)
+def test_default_is_as_exact_as_strict(operator, layout: str, entries: tuple[int, ...], kind: str) -> None:
+    x, weight = of_kind(kind, Pattern(*entries), layout)
     strict = error(operator(x, weight, layout, None, "strict"), x, weight, layout)
     found = {name: error(y, x, weight, layout) for name, y in by_matrix_units(operator, x, weight, layout).items()}
     assert max(found.values()) <= strict, f"strict {strict}, {found}"

@@ -14,7 +14,6 @@ constexpr Configuration family[] = {
     HalvesConfiguration<Access::rows, 1, 2, 128, false, 32, 32>::as("halves last 128"),
     HalvesConfiguration<Access::rows, 1, 2, 96, false, 32, 32>::as("halves last 96"),
     HalvesConfiguration<Access::rows, 1, 2, 64, false, 32, 32>::as("halves last 64"),
-    HalvesConfiguration<Access::rows, 1, 2, 48, false, 32, 32>::as("halves last 48"),
 };
 
 }  // namespace
