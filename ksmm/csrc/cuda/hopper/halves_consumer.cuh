@@ -3,10 +3,13 @@
 //   x s = x0 + x1 2^-11,  w u = w0 + w1 2^-11:  x w = (x0 w0 + (x0 w1 + x1 w0) 2^-11) / (s u) + less than 2^-23 of it
 //
 // s is a power of two for each row of X and FRESH of c, so that the largest of them is between 2^14 and 2^15, and u one
-// for each row of W. Of numbers a 2^-26th of the largest and below less than 24 bits are left: 2^-50 of the largest is
-// lost. So that this stays below the error of float32, W has to be even (see halves_weight.cuh).
+// for each row of W. Two of float16 have 23 bits, one fewer than float32, and where a few products make up a sum, it has
+// up to three times the error of strict float32. Of numbers a 2^-26th of the largest and below fewer bits are left. So
+// rows of X and W whose sizes add up to less than fewest_numbers times the largest of them are left to the kernel that
+// multiplies three parts, and rows of W with more than a few numbers next to zero, too (see halves_weight.cuh).
 #pragma once
 
+#include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include "copy.cuh"
@@ -15,6 +18,7 @@
 namespace ksmm::hopper {
 
 constexpr float of_second_half = 1.0f / 2048;
+constexpr float fewest_numbers = 6;
 
 // The power of two by which numbers up to `largest` come to lie between 2^14 and 2^15, as far as it is one of float32;
 // those of infinities and NaN do not matter.
@@ -51,6 +55,8 @@ struct HalvesConsumer {
   uint32_t first[sets][parts][4], second[seconds][parts][4];
   float scales[sets][2];               // what the sums of rows g and g + 8 are to be multiplied by
   float values[2 * parts][4][Tile::pack];  // of 8 of c each
+  // Of rows g and g + 8 of X: the sum of what this lane has of them, and the largest, as exact as is needed.
+  __nv_bfloat162 total[Tile::units], most[Tile::units];
   int warpgroup, warp, lane;
 
   __device__ void clear() {
@@ -58,6 +64,8 @@ struct HalvesConsumer {
     for (int unit = 0; unit < Tile::units; ++unit)
 #pragma unroll
       for (int n = 0; n < Tile::unit_sums; ++n) sums[unit][n] = 0;
+#pragma unroll
+    for (int unit = 0; unit < Tile::units; ++unit) total[unit] = most[unit] = __float2bfloat162_rn(0);
 #pragma unroll
     for (int n = 0; n < Tile::unit_sums; ++n) fresh[0][n] = fresh[main][n] = 0;
     scales[sets - 1][0] = scales[sets - 1][1] = 0;
@@ -68,11 +76,15 @@ struct HalvesConsumer {
     for (int element = 0; element < parts * 4; ++element) fence_register(of_x[element / 4][element % 4]);
   }
 
-  __device__ void split(int set, int index) {
-    float largest[2] = {0, 0};
+  __device__ void split(int set, int unit) {
+    const int index = unit % Tile::pack;
+    float largest[2] = {0, 0}, sum[2] = {0, 0};
 #pragma unroll
-    for (int value = 0; value < 8 * parts; ++value)
-      largest[value % 2] = fmaxf(largest[value % 2], fabsf(values[value / 4][value % 4][index]));
+    for (int value = 0; value < 8 * parts; ++value) {
+      const float size = fabsf(values[value / 4][value % 4][index]);
+      largest[value % 2] = fmaxf(largest[value % 2], size), sum[value % 2] += size;
+    }
+    total[unit] = __hadd2(total[unit], __floats2bfloat162_rn(sum[0], sum[1]));
     float scale[2];
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
@@ -81,6 +93,7 @@ struct HalvesConsumer {
       scale[row] = scale_for(largest[row]);
       scales[set][row] = inverse_of_scale(scale[row]);
     }
+    most[unit] = __hmax2(most[unit], __floats2bfloat162_rn(largest[0], largest[1]));
 #pragma unroll
     for (int part = 0; part < parts; ++part)
 #pragma unroll
@@ -131,11 +144,11 @@ struct HalvesConsumer {
 
   __device__ void multiply_step(int step, int unit, int unit_before, uint64_t weight) {
     const int set = ahead ? step % 2 : 0, set_before = ahead ? set ^ 1 : 0;
-    if constexpr (ahead) split(set, unit % Tile::pack);
+    if constexpr (ahead) split(set, unit);
     wait_for_products<0>();
     fence_parts(first[set_before]), fence_parts(second[set_before % seconds]);
     add_up(unit_before, scales[set_before], false);
-    if constexpr (!ahead) split(set, unit % Tile::pack);
+    if constexpr (!ahead) split(set, unit);
     multiply_corrections(set, weight);
     if constexpr (Tile::buffers == 1) {
       wait_for_products<0>();
@@ -165,6 +178,20 @@ struct HalvesConsumer {
         before->arrive();
       }
     }
+  }
+
+  // Whether a few numbers make up a row of X, or it holds NaN. All lanes of the warp call it.
+  __device__ bool any_dominated() const {
+    bool found = false;
+#pragma unroll
+    for (int unit = 0; unit < Tile::units; ++unit) {
+      float2 sum = __bfloat1622float2(total[unit]);
+      const float2 largest = __bfloat1622float2(most[unit]);
+      sum.x += __shfl_xor_sync(~0u, sum.x, 1), sum.x += __shfl_xor_sync(~0u, sum.x, 2);
+      sum.y += __shfl_xor_sync(~0u, sum.y, 1), sum.y += __shfl_xor_sync(~0u, sum.y, 2);
+      found |= !(sum.x >= fewest_numbers * largest.x) || !(sum.y >= fewest_numbers * largest.y);
+    }
+    return found;
   }
 
   __device__ void drain(Barrier* before) {

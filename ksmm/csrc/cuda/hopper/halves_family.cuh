@@ -6,7 +6,7 @@
 
 namespace ksmm::hopper {
 
-// Uneven tiles of W are left to the same tile in parts: K and FRESH are those of the halves, PARTS_K and PARTS_FRESH its.
+// What halves are not exact enough for is left to the same tile in parts: K and FRESH are those of the halves, PARTS_K and PARTS_FRESH its.
 template <Access ACCESS, int PLANES, int BLOCKS, int ROWS, bool SPLIT, int K, int FRESH, int PARTS_K = K,
           int PARTS_FRESH = FRESH>
 struct HalvesConfiguration {
@@ -17,7 +17,7 @@ struct HalvesConfiguration {
   static constexpr char identity = 0;  // whose address says that a weight is prepared for this tile
 
   static bool takes(const Problem& problem, const Operands& operands, const Machine& machine) {
-    return problem.precision == Precision::compensated && Uneven::takes(problem, operands, machine) &&
+    return problem.precision == Precision::compensated && problem.c >= 64 && Uneven::takes(problem, operands, machine) &&
            machine.shared_limit >= Tile::shared_bytes && problem.c <= INT32_MAX / problem.b / PLANES;
   }
 
@@ -70,8 +70,10 @@ struct HalvesConfiguration {
     Operands used = operands;
     cudaError_t error = prepare(problem, &used, workspace, stream);
     const void* const* places = used.prepared.places;
+    const auto tiles = static_cast<size_t>(Uneven::tiles(problem));
     const HalvesOfWeight halves = {static_cast<const char*>(places[0]), static_cast<const float*>(places[1]),
-                                   static_cast<const int*>(places[2])};
+                                   static_cast<const int*>(places[2]),
+                                   static_cast<uint64_t*>(workspace.allocate(8 * tiles, workspace.context))};
     if (error == cudaSuccess) error = launch_tile<Tile>(problem, used, machine, stream, halves);
     if (error != cudaSuccess) return error;
     return launch_tile<typename Uneven::Any>(problem, used, machine, stream, halves);

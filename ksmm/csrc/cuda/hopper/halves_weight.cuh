@@ -32,25 +32,28 @@ __device__ inline void read_row(const float* row, int k, int c, float (&to)[8]) 
   }
 }
 
-// A row of W that is even has no number below a 2^-24th of its largest (zeros alone are even): then what X loses beside
-// its largest number is small beside the product of that, whatever it is multiplied by. Infinities and NaN are uneven.
+// An even row of W has no more than two numbers below a 2^-24th of its largest, which is no more than a sixth of their
+// sum, or all are zeros. What is lost beside the largest of X is then small beside the products of the others, as those
+// add up to four times the largest at least where W is not next to zero. Infinities and NaN are uneven.
 struct Evenness {
-  float largest = 0, least = INFINITY;
-  bool is_finite = true;
+  float largest, total = 0;
+  int small = 0;
 
   __device__ void look_at(float value) {
-    largest = fmaxf(largest, fabsf(value)), least = fminf(least, fabsf(value));
-    is_finite &= isfinite(value);
+    total += fabsf(value), small += !(fabsf(value) >= largest * 0x1p-24f);
   }
-  __device__ void join_warp() {
+  __device__ bool of_warp() {
     for (int lanes = 16; lanes > 0; lanes /= 2) {
-      largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, lanes));
-      least = fminf(least, __shfl_xor_sync(~0u, least, lanes));
+      total += __shfl_xor_sync(~0u, total, lanes), small += __shfl_xor_sync(~0u, small, lanes);
     }
-    is_finite = __all_sync(~0u, is_finite);
+    return largest == 0 || (total < INFINITY && total >= fewest_numbers * largest && small <= 2);
   }
-  __device__ bool is_even() const { return is_finite && (largest == 0 || least >= largest * 0x1p-24f); }
 };
+
+__device__ inline float largest_of_warp(float value) {
+  for (int lanes = 16; lanes > 0; lanes /= 2) value = fmaxf(value, __shfl_xor_sync(~0u, value, lanes));
+  return value;
+}
 
 // A block takes a tile of W, its warps rows of it in turns.
 template <class Tile>
@@ -65,20 +68,20 @@ __global__ void __launch_bounds__(halves_threads) prepare_halves(const HalvesTas
     const int j = plane_tile * Tile::planes + at / Tile::rows, r = row_tile * Tile::rows + at % Tile::rows;
     const int c = j < task.d && r < task.b ? task.c : 0;
     const float* const row = task.weight + i * task.strides[0] + r * task.strides[1] + j * task.strides[3];
-    float values[8];
-    Evenness evenness;
+    float values[8], largest = 0;
     for (int k = 8 * lane; k < c; k += 256) {
       read_row(row, k, c, values);
 #pragma unroll
-      for (int n = 0; n < 8; ++n)
-        if (k + n < c) evenness.look_at(values[n]);
+      for (int n = 0; n < 8; ++n) largest = fmaxf(largest, fabsf(values[n]));
     }
-    evenness.join_warp();
-    is_even &= evenness.is_even();
+    Evenness evenness = {largest_of_warp(largest)};
     const float scale = scale_for(evenness.largest);
     if (lane == 0) task.scales[static_cast<int64_t>(tile) * Tile::planes * Tile::rows + at] = inverse_of_scale(scale);
     for (int k = 8 * lane; k < steps * Tile::k; k += 256) {
       read_row(row, k, c, values);
+#pragma unroll
+      for (int n = 0; n < 8; ++n)
+        if (k + n < c) evenness.look_at(values[n]);
       uint4 first, second;  // k and k + 4 are neighbours, as in the registers that hold X
       split_halves(values[0], values[4], scale, first.x, second.x);
       split_halves(values[1], values[5], scale, first.y, second.y);
@@ -89,6 +92,7 @@ __global__ void __launch_bounds__(halves_threads) prepare_halves(const HalvesTas
       *reinterpret_cast<uint4*>(to) = first;
       *reinterpret_cast<uint4*>(to + Tile::part_bytes) = second;
     }
+    is_even &= evenness.of_warp();
   }
   const bool uneven = __syncthreads_or(!is_even);
   if (threadIdx.x == 0) task.uneven[tile] = uneven;

@@ -32,8 +32,7 @@ struct Tf32Position {
 };
 
 // Neighbouring tiles differ in r, so that blocks that run together read the same X; then in j where sectors of X and Y
-// are, so that the L2 cache sees whole lines of them. Those of a few tiles of W differ in n, so that all blocks have
-// some of them.
+// are, so that the L2 cache sees whole lines of them.
 template <class Tile>
 __device__ inline Tf32Position position_of(const Tf32Task& task, int tile) {
   const auto next = [&](int tiles) {
@@ -43,11 +42,6 @@ __device__ inline Tf32Position position_of(const Tf32Task& task, int tile) {
   };
   constexpr bool sectors = Tile::access == Access::sectors;
   Tf32Position at;
-  if (Tile::compensated && task.halves.uneven != nullptr) {
-    at.batch_tile = next(task.batch_tiles), at.row_tile = next(task.row_tiles), at.plane_tile = next(task.plane_tiles);
-    at.i = tile;
-    return at;
-  }
   at.row_tile = next(task.row_tiles);
   if (sectors) at.plane_tile = next(task.plane_tiles);
   at.batch_tile = next(task.batch_tiles);
@@ -61,17 +55,19 @@ __device__ inline int weight_tile(const Tf32Task& task, const Tf32Position& at) 
   return (at.i * task.plane_tiles + at.plane_tile) * task.row_tiles + at.row_tile;
 }
 
-// Which tiles this kernel leaves out: W as halves leaves uneven ones to the one that follows it, which takes no others.
+// Which tiles this kernel leaves out: W as halves those whose W is uneven, and the one that follows it all that its
+// warps did not leave to it.
 template <class Tile>
-__device__ inline bool leaves_out(const Tf32Task& task, const Tf32Position& at) {
-  return task.halves.uneven != nullptr && (__ldg(task.halves.uneven + weight_tile(task, at)) != 0) == Tile::halves;
+__device__ inline bool leaves_out(const Tf32Task& task, const Tf32Position& at, int tile) {
+  if constexpr (Tile::halves) return __ldg(task.halves.uneven + weight_tile(task, at)) != 0;
+  return task.halves.left != nullptr && __ldg(task.halves.left + tile) == 0;
 }
 
-// All threads of the block call it.
-__device__ inline bool any_uneven(const Tf32Task& task) {
+// Whether there is anything to do for this block, all threads of which call it.
+__device__ inline bool any_left(const Tf32Task& task) {
   bool found = false;
-  for (int tile = threadIdx.x; tile < task.a * task.plane_tiles * task.row_tiles; tile += blockDim.x)
-    found |= __ldg(task.halves.uneven + tile) != 0;
+  for (int tile = blockIdx.x + threadIdx.x * gridDim.x; tile < task.tiles; tile += blockDim.x * gridDim.x)
+    found |= __ldg(task.halves.left + tile) != 0;
   return __syncthreads_or(found);
 }
 
@@ -109,7 +105,7 @@ __device__ inline void produce(const Tf32Task& task, char* stages, Tf32Shared<Ti
   Ring<Tile::stages> ring;
   for (int tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
     const Tf32Position at = position_of<Tile>(task, tile);
-    if (leaves_out<Tile>(task, at)) continue;
+    if (leaves_out<Tile>(task, at, tile)) continue;
     for (int k = 0; k < task.c; k += Tile::k, ring.advance()) {
       char* const stage = stages + ring.slot * Tile::stage_bytes;
       shared.empty[ring.slot].wait(ring.phase ^ 1);
@@ -125,7 +121,7 @@ __device__ inline void split_weight(const Tf32Task& task, char* stages, Tf32Shar
   Ring<Tile::stages> ring;
   constexpr int chunks = Tile::weight_bytes / (Tile::compensated ? 32 : 16);
   for (int tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
-    if (leaves_out<Tile>(task, position_of<Tile>(task, tile))) continue;
+    if (leaves_out<Tile>(task, position_of<Tile>(task, tile), tile)) continue;
     for (int k = 0; k < task.c; k += Tile::k, ring.advance()) {
       char* const weight = stages + ring.slot * Tile::stage_bytes + Tile::x_bytes;
       shared.full[ring.slot].wait(ring.phase);
@@ -141,6 +137,14 @@ __device__ inline void split_weight(const Tf32Task& task, char* stages, Tf32Shar
   }
 }
 
+// Each warp of those that multiply says whether the tile is left to the kernel that follows. All lanes call it.
+template <class Consumer>
+__device__ inline void leave(const Tf32Task& task, int tile, bool is_left, const Consumer& consumer) {
+  const bool any = __any_sync(~0u, is_left);
+  if (consumer.lane == 0)
+    reinterpret_cast<uint8_t*>(task.halves.left + tile)[consumer.warpgroup * 4 + consumer.warp] = any;
+}
+
 template <class Tile>
 __device__ inline void consume(const Tf32Task& task, char* stages, char* staging, Tf32Shared<Tile>& shared,
                                int thread) {
@@ -153,7 +157,10 @@ __device__ inline void consume(const Tf32Task& task, char* stages, char* staging
   bool begun = false;
   for (int tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
     const Tf32Position at = position_of<Tile>(task, tile);
-    if (leaves_out<Tile>(task, at)) continue;
+    if (leaves_out<Tile>(task, at, tile)) {
+      if constexpr (Tile::halves) leave(task, tile, true, consumer);
+      continue;
+    }
     consumer.clear();
     for (int k = 0; k < task.c; k += Tile::k, ring.advance()) {
       const uint32_t x = shared_address(stages + ring.slot * Tile::stage_bytes);
@@ -170,6 +177,7 @@ __device__ inline void consume(const Tf32Task& task, char* stages, char* staging
     const Tf32Place place = {at.i, at.row_tile * Tile::rows, at.plane_tile * Tile::planes + first_plane,
                              static_cast<int64_t>(at.batch_tile) * Tile::batch +
                                  (Tile::split ? 0 : consumer.warpgroup * Tile::warpgroup_batch)};
+    if constexpr (Tile::halves) leave(task, tile, consumer.any_dominated(), consumer);
     if constexpr (Tile::halves)
       scale_back<Tile>(consumer.sums,
                        task.halves.scales + (weight_tile(task, at) * Tile::planes + first_plane) * Tile::rows,
@@ -216,7 +224,7 @@ __global__ void __launch_bounds__(Tile::threads, 1) multiply_tf32(const __grid_c
   __syncthreads();
   wait_for_kernels_before();
   if constexpr (Tile::compensated)
-    if (task.halves.uneven != nullptr && !any_uneven(task)) return;
+    if (task.halves.left != nullptr && !any_left(task)) return;
   if (thread < Tile::producer_threads) {
     shrink_registers<Tile::producer_registers>();
     if (thread == 0) produce<Tile>(task, stages, shared);
