@@ -18,7 +18,8 @@
 namespace ksmm::hopper {
 
 constexpr float of_second_half = 1.0f / 2048;
-constexpr float fewest_numbers = 6;
+// Of c numbers.
+__device__ inline float fewest_numbers(int c) { return fmaxf(4, static_cast<float>(c) / 32); }
 
 // The power of two by which numbers up to `largest` come to lie between 2^14 and 2^15, as far as it is one of float32;
 // those of infinities and NaN do not matter.
@@ -55,7 +56,8 @@ struct HalvesConsumer {
   uint32_t first[sets][parts][4], second[seconds][parts][4];
   float scales[sets][2];               // what the sums of rows g and g + 8 are to be multiplied by
   float values[2 * parts][4][Tile::pack];  // of 8 of c each
-  // Of rows g and g + 8 of X: the sum of what this lane has of them, and the largest, as exact as is needed.
+  // Of rows g and g + 8 of X, as exact as is needed: the sum of the largest of each four numbers that this lane has,
+  // and the largest of all.
   __nv_bfloat162 total[Tile::units], most[Tile::units];
   int warpgroup, warp, lane;
 
@@ -80,10 +82,13 @@ struct HalvesConsumer {
     const int index = unit % Tile::pack;
     float largest[2] = {0, 0}, sum[2] = {0, 0};
 #pragma unroll
-    for (int value = 0; value < 8 * parts; ++value) {
-      const float size = fabsf(values[value / 4][value % 4][index]);
-      largest[value % 2] = fmaxf(largest[value % 2], size), sum[value % 2] += size;
-    }
+    for (int part = 0; part < parts; ++part)
+#pragma unroll
+      for (int row = 0; row < 2; ++row) {
+        const auto size = [&](int k) { return fabsf(values[2 * part + k / 2][k % 2 * 2 + row][index]); };
+        const float of_four = fmaxf(fmaxf(size(0), size(1)), fmaxf(size(2), size(3)));
+        largest[row] = fmaxf(largest[row], of_four), sum[row] += of_four;
+      }
     total[unit] = __hadd2(total[unit], __floats2bfloat162_rn(sum[0], sum[1]));
     float scale[2];
 #pragma unroll
@@ -181,7 +186,8 @@ struct HalvesConsumer {
   }
 
   // Whether a few numbers make up a row of X, or it holds NaN. All lanes of the warp call it.
-  __device__ bool any_dominated() const {
+  __device__ bool any_dominated(int c) const {
+    const float fewest = fewest_numbers(c);
     bool found = false;
 #pragma unroll
     for (int unit = 0; unit < Tile::units; ++unit) {
@@ -189,7 +195,7 @@ struct HalvesConsumer {
       const float2 largest = __bfloat1622float2(most[unit]);
       sum.x += __shfl_xor_sync(~0u, sum.x, 1), sum.x += __shfl_xor_sync(~0u, sum.x, 2);
       sum.y += __shfl_xor_sync(~0u, sum.y, 1), sum.y += __shfl_xor_sync(~0u, sum.y, 2);
-      found |= !(sum.x >= fewest_numbers * largest.x) || !(sum.y >= fewest_numbers * largest.y);
+      found |= !(sum.x >= fewest * largest.x) || !(sum.y >= fewest * largest.y);
     }
     return found;
   }

@@ -32,9 +32,9 @@ __device__ inline void read_row(const float* row, int k, int c, float (&to)[8]) 
   }
 }
 
-// An even row of W has no more than two numbers below a 2^-24th of its largest, which is no more than a sixth of their
-// sum, or all are zeros. What is lost beside the largest of X is then small beside the products of the others, as those
-// add up to four times the largest at least where W is not next to zero. Infinities and NaN are uneven.
+// An even row of W has no more than two numbers below a 2^-24th of its largest, and is not made up by a few, or it is
+// all zeros. What is lost beside the largest of X is then small beside the products of the others, since those of X
+// where W is not next to zero add up to twice the largest at least. Infinities and NaN are uneven.
 struct Evenness {
   float largest, total = 0;
   int small = 0;
@@ -42,11 +42,11 @@ struct Evenness {
   __device__ void look_at(float value) {
     total += fabsf(value), small += !(fabsf(value) >= largest * 0x1p-24f);
   }
-  __device__ bool of_warp() {
+  __device__ bool of_warp(int c) {
     for (int lanes = 16; lanes > 0; lanes /= 2) {
       total += __shfl_xor_sync(~0u, total, lanes), small += __shfl_xor_sync(~0u, small, lanes);
     }
-    return largest == 0 || (total < INFINITY && total >= fewest_numbers * largest && small <= 2);
+    return largest == 0 || (total < INFINITY && total >= fewest_numbers(c) * largest && small <= 2);
   }
 };
 
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(halves_threads) prepare_halves(const HalvesTas
       *reinterpret_cast<uint4*>(to) = first;
       *reinterpret_cast<uint4*>(to + Tile::part_bytes) = second;
     }
-    is_even &= evenness.of_warp();
+    is_even &= evenness.of_warp(task.c);
   }
   const bool uneven = __syncthreads_or(!is_even);
   if (threadIdx.x == 0) task.uneven[tile] = uneven;

@@ -177,7 +177,7 @@ __device__ inline void consume(const Tf32Task& task, char* stages, char* staging
     const Tf32Place place = {at.i, at.row_tile * Tile::rows, at.plane_tile * Tile::planes + first_plane,
                              static_cast<int64_t>(at.batch_tile) * Tile::batch +
                                  (Tile::split ? 0 : consumer.warpgroup * Tile::warpgroup_batch)};
-    if constexpr (Tile::halves) leave(task, tile, consumer.any_dominated(), consumer);
+    if constexpr (Tile::halves) leave(task, tile, consumer.any_dominated(task.c), consumer);
     if constexpr (Tile::halves)
       scale_back<Tile>(consumer.sums,
                        task.halves.scales + (weight_tile(task, at) * Tile::planes + first_plane) * Tile::rows,

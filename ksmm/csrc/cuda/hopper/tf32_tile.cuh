@@ -33,7 +33,7 @@ struct Tf32Tile {
   static constexpr int buffers = ARITHMETIC != Arithmetic::tf32 && units * unit_sums + 2 * unit_sums <= 176 ? 2 : 1;
   // How many units one load of X from shared memory serves.
   static constexpr int pack = ACCESS == Access::rows ? (halves && ROWS > 96 ? 1 : BLOCKS)  // more would spill
-                              : PLANES % 4 == 0      ? 4
+                              : PLANES % 4 == 0      ? (halves && FRESH == 32 ? 2 : 4)
                               : PLANES % 2 == 0      ? 2
                                                      : 1;
 
