@@ -19,8 +19,8 @@ constexpr int size_of(Dtype dtype) { return dtype == Dtype::float32 ? 4 : 2; }
 enum class Layout : int { batch_first = 0, batch_last = 1 };
 
 // How float32 is multiplied; 16-bit products are exact in any case. strict: by float32 multiply-adds. compensated: on
-// the matrix units where they have TF32, each number as a sum of two, with an error no larger than strict's. tf32: on
-// the matrix units, rounded to 10 bits of fraction.
+// the matrix units where they have TF32, each number as a sum of two or three, with an error no larger than strict's.
+// tf32: on the matrix units, rounded to 10 bits of fraction.
 enum class Precision : int { strict = 0, compensated = 1, tf32 = 2 };
 
 struct Problem {

@@ -38,7 +38,8 @@ struct Configuration {
   double (*seconds)(const Problem& problem, const Machine& machine);  // the cost model's prediction
   cudaError_t (*launch)(const Problem& problem, const Operands& operands, const Machine& machine,
                         const Workspace& workspace, cudaStream_t stream);
-  // Does to the weight what each launch would do, once for several with the same problem but for its batch; may be null.
+  // Does to the weight what each launch would do, once for several with the same problem but for its batch; may be
+  // null.
   cudaError_t (*prepare)(const Problem& problem, Operands* operands, const Workspace& workspace,
                          cudaStream_t stream) = nullptr;
 };

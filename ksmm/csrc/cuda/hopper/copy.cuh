@@ -24,8 +24,8 @@ __device__ inline void prefetch_map(const CUtensorMap& map) {
 // Contiguous bytes, a multiple of 16 at an address that is one.
 __device__ inline void load_bytes(void* shared, const void* from, uint32_t bytes, Barrier& barrier, Keep keep) {
   asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(
-          shared_address(shared)),
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::
+          "r"(shared_address(shared)),
       "l"(from), "r"(bytes), "r"(shared_address(&barrier)), "l"(static_cast<uint64_t>(keep))
       : "memory");
 }

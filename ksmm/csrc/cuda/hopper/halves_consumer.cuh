@@ -3,10 +3,10 @@
 //   x s = x0 + x1 2^-11,  w u = w0 + w1 2^-11:  x w = (x0 w0 + (x0 w1 + x1 w0) 2^-11) / (s u) + less than 2^-23 of it
 //
 // s is a power of two for each row of X and FRESH of c, so that the largest of them is between 2^14 and 2^15, and u one
-// for each row of W. Two of float16 have 23 bits, one fewer than float32, and where a few products make up a sum, it has
-// up to three times the error of strict float32. Of numbers a 2^-26th of the largest and below fewer bits are left. So
-// rows of X and W whose sizes add up to less than fewest_numbers times the largest of them are left to the kernel that
-// multiplies three parts, and rows of W with more than a few numbers next to zero, too (see halves_weight.cuh).
+// for each row of W. Two of float16 have 23 bits, one fewer than float32, and where a few products make up a sum, it
+// has up to three times the error of strict float32. Of numbers a 2^-26th of the largest and below fewer bits are left.
+// So rows of X and W whose sizes add up to less than fewest_numbers times the largest of them are left to the kernel
+// that multiplies three parts, and rows of W with more than a few numbers next to zero, too (see halves_weight.cuh).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -46,15 +46,15 @@ template <class Tile>
 struct HalvesConsumer {
   static constexpr int parts = Tile::fresh / 16, main = Tile::buffers - 1;
   // Whether X is split while the products before run, where registers allow.
-  static constexpr bool ahead = Tile::steps % 2 == 0 && Tile::units * Tile::unit_sums + Tile::buffers * Tile::unit_sums +
-                                                                16 * parts + 8 * parts * Tile::pack <=
-                                                            200;
+  static constexpr bool ahead =
+      Tile::steps % 2 == 0 &&
+      Tile::units * Tile::unit_sums + Tile::buffers * Tile::unit_sums + 16 * parts + 8 * parts * Tile::pack <= 200;
   // The corrections, which alone read `second`, may be done by then.
   static constexpr int sets = ahead ? 2 : 1, seconds = ahead && Tile::buffers == 2 ? 2 : 1;
   float sums[Tile::units][Tile::unit_sums];
   float fresh[Tile::buffers][Tile::unit_sums];  // of the corrections, of the main products
   uint32_t first[sets][parts][4], second[seconds][parts][4];
-  float scales[sets][2];               // what the sums of rows g and g + 8 are to be multiplied by
+  float scales[sets][2];                   // what the sums of rows g and g + 8 are to be multiplied by
   float values[2 * parts][4][Tile::pack];  // of 8 of c each
   // Of rows g and g + 8 of X, as exact as is needed: the sum of the largest of each four numbers that this lane has,
   // and the largest of all.

@@ -11,17 +11,14 @@ namespace ksmm::hopper {
 namespace {
 
 constexpr Configuration family[] = {
-    HalvesConfiguration<Access::runs, 1, 2, 128, false, 32, 32>::as("halves first 1 128"),
     HalvesConfiguration<Access::runs, 1, 2, 96, false, 32, 32>::as("halves first 1 96"),
     HalvesConfiguration<Access::runs, 1, 2, 64, false, 32, 32>::as("halves first 1 64"),
     HalvesConfiguration<Access::runs, 2, 1, 96, false, 32, 32, 16, 16>::as("halves first 2 96"),
     HalvesConfiguration<Access::runs, 2, 1, 64, false, 32, 32, 16, 16>::as("halves first 2 64"),
     HalvesConfiguration<Access::runs, 3, 1, 64, false, 32, 32, 32, 16>::as("halves first 3 64"),
     HalvesConfiguration<Access::runs, 4, 1, 64, false, 16, 16>::as("halves first 4 64"),
-    HalvesConfiguration<Access::runs, 4, 1, 64, false, 32, 32, 16, 16>::as("halves first 4 64 long"),
-    HalvesConfiguration<Access::runs, 4, 1, 48, false, 32, 32, 16, 16>::as("halves first 4 48 long"),
     HalvesConfiguration<Access::runs, 8, 1, 64, true, 16, 16>::as("halves first 8 64"),
-    HalvesConfiguration<Access::runs, 8, 1, 48, true, 32, 32, 16, 16>::as("halves first 8 48 long"),
+    HalvesConfiguration<Access::runs, 8, 1, 48, true, 32, 32, 16, 16>::as("halves first 8 48"),
     HalvesConfiguration<Access::sectors, 8, 1, 64, true, 16, 16>::as("halves first sectors 64"),
     HalvesConfiguration<Access::sectors, 8, 1, 48, true, 16, 16>::as("halves first sectors 48"),
 };

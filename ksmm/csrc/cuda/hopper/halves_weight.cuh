@@ -39,9 +39,7 @@ struct Evenness {
   float largest, total = 0;
   int small = 0;
 
-  __device__ void look_at(float value) {
-    total += fabsf(value), small += !(fabsf(value) >= largest * 0x1p-24f);
-  }
+  __device__ void look_at(float value) { total += fabsf(value), small += !(fabsf(value) >= largest * 0x1p-24f); }
   __device__ bool of_warp(int c) {
     for (int lanes = 16; lanes > 0; lanes /= 2) {
       total += __shfl_xor_sync(~0u, total, lanes), small += __shfl_xor_sync(~0u, small, lanes);

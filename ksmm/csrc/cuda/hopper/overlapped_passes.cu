@@ -98,12 +98,6 @@ cudaError_t launch(const Problem& problem, const Operands& operands, const Machi
   };
   char* const x = allocate(buffers * bytes * problem.c);
   char* const y = Way::transposes_y ? allocate(buffers * bytes * problem.b) : nullptr;
-  const Passes passes = Way::describe(problem, used, plan.rows, x, y);
-  const Configuration* product =
-      choose_product(Way::products(passes.product), passes, Way::part(machine, plan.multiplying));
-  if (product == nullptr) return cudaErrorInvalidValue;
-  const cudaError_t error = prepare_weight(*product, passes, &used, workspace, stream);
-  if (error != cudaSuccess) return error;
   return Pipeline<Way>{problem, used, machine, workspace, plan, bytes, x, y}.run(stream, {&even, &odd});
 }
 
@@ -113,7 +107,7 @@ constexpr Configuration as(const char* name, bool weight_is_arranged) {
 }
 
 constexpr Configuration family[] = {
-    as<ThreePasses<matrix_family>>("overlapped passes", true),
+    as<ThreePasses<parts_family>>("overlapped passes", true),
     as<ThreePasses<strict_family>>("overlapped passes strict", false),
     as<TwoPasses>("overlapped two passes", true),
 };

@@ -1,22 +1,42 @@
 // All configurations of the TF32 family; none unless compute capability 9.0 is compiled for.
+#include <initializer_list>
 #include <vector>
 
 #include "tf32.cuh"
 
 namespace ksmm {
 
-Configurations tf32_configurations() {
-  static const std::vector<Configuration> all = [] {
-    std::vector<Configuration> list;
 #ifdef KSMM_SM90A
-    for (const Configurations part :
-         {hopper::tf32_batch_last(), hopper::tf32_batch_first_runs(), hopper::tf32_batch_first_sectors(),
-          hopper::halves_batch_last(), hopper::halves_batch_first()})
-      list.insert(list.end(), part.data, part.data + part.count);
-#endif
-    return list;
-  }();
-  return {all.data(), static_cast<int>(all.size())};
+
+namespace {
+
+std::vector<Configuration> joined(std::initializer_list<Configurations> parts) {
+  std::vector<Configuration> list;
+  for (const Configurations part : parts) list.insert(list.end(), part.data, part.data + part.count);
+  return list;
 }
+
+Configurations view_of(const std::vector<Configuration>& list) { return {list.data(), static_cast<int>(list.size())}; }
+
+}  // namespace
+
+Configurations tf32_configurations() {
+  static const std::vector<Configuration> all =
+      joined({tf32_configurations_in_parts(), hopper::halves_batch_last(), hopper::halves_batch_first()});
+  return view_of(all);
+}
+
+Configurations tf32_configurations_in_parts() {
+  static const std::vector<Configuration> all =
+      joined({hopper::tf32_batch_last(), hopper::tf32_batch_first_runs(), hopper::tf32_batch_first_sectors()});
+  return view_of(all);
+}
+
+#else
+
+Configurations tf32_configurations() { return {nullptr, 0}; }
+Configurations tf32_configurations_in_parts() { return {nullptr, 0}; }
+
+#endif
 
 }  // namespace ksmm

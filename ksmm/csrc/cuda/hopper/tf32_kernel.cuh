@@ -1,5 +1,6 @@
 // Float32 products on the matrix units of compute capability 9.0: rounded to TF32, or compensated, with each number as
-// the exact sum of three of bfloat16, which take half the time of TF32:
+// the sum of two of float16 (halves_consumer.cuh) or, exactly, as that of three of bfloat16, which take half the time
+// of TF32:
 //
 //   x w = (x0 + x1 + x2) (w0 + w1 + w2) = x0 w0 + (x0 w1 + x1 w0) + (x1 w1 + x0 w2 + x2 w0) + less than 2^-25 of it
 //
@@ -7,9 +8,10 @@
 // dominates then have twice the error of strict float32.
 //
 // Persistent blocks of three or four warpgroups: a first thread that copies boxes of X and W to a ring of stages, three
-// or seven warps that split W there, and two warpgroups that multiply. Those read X into registers, where it is split,
-// in whatever layout it has: neither layout needs a transposition. The matrix units truncate what they add up, so they
-// add up FRESH of c only, and the main products apart from the corrections; float32 additions do the rest.
+// or seven warps that split W there (halves of W come as such), and two warpgroups that multiply. Those read X into
+// registers, where it is split, in whatever layout it has: neither layout needs a transposition. The matrix units
+// truncate what they add up, so they add up FRESH of c only, and the main products apart from the corrections; float32
+// additions do the rest.
 #pragma once
 
 #include <type_traits>

@@ -53,8 +53,12 @@ struct Tf32Tile {
   static constexpr bool uniform = eager || (halves && SPLIT);
   static constexpr int producer_threads = eager ? 256 : 128, splitter_threads = producer_threads - 32;
   static constexpr int threads = producer_threads + consumer_threads;
-  static constexpr int consumer_registers = eager ? 208 : halves ? 240 : 232,
-                       producer_registers = eager ? 48 : halves ? 24 : 40;
+  static constexpr int consumer_registers = eager    ? 208
+                                            : halves ? 240
+                                                     : 232,
+                       producer_registers = eager    ? 48
+                                            : halves ? 24
+                                                     : 40;
 
   // Y of batch_first passes through places that warps have in turns: 16 n of y_columns r, or 8 n where there are 8
   // planes. They lie beside the stages, or, where these leave no room, in the stage that was read last.
