@@ -60,6 +60,21 @@ def assert_close(y: torch.Tensor, reference: torch.Tensor, allowed: float, conte
     assert largest < 20 * allowed, f"largest error of one output {largest:.2e} {context}"
 
 
+def put_infinities(tensor: torch.Tensor, count: int) -> None:
+    """Infinities of both signs and NaN, at so many random places of a contiguous tensor."""
+    values = torch.tensor([float("inf"), float("-inf"), float("nan")], device=tensor.device, dtype=tensor.dtype)
+    places = torch.randperm(tensor.numel(), device=tensor.device)[:count]
+    tensor.view(-1)[places] = values.repeat(count)[:count]
+
+
+def assert_close_where_finite(y: torch.Tensor, reference: torch.Tensor, allowed: float, context: object = "") -> None:
+    """The same infinities and NaN at the same places, and elsewhere as assert_close."""
+    for kind in (torch.isnan, torch.isposinf, torch.isneginf):
+        assert torch.equal(kind(y), kind(reference)), f"{kind.__name__} differs {context}"
+    finite = reference.isfinite()
+    assert_close(y[finite], reference[finite], allowed, context)
+
+
 def check(operator: Callable[..., torch.Tensor], problem: Problem, order: str | None = None) -> None:
     """One product on fresh random inputs against float64, with the weight as pack stores it unless `order` says."""
     order = order or ("transposed" if problem.dtype == torch.float32 else "packed")

@@ -34,6 +34,8 @@ PATTERNS = [
     *[(1, 64, 24, 6), (1, 72, 16, 16)],
     # c long enough for the matrix units in float32; rows of Y that are no multiple of 16 bytes
     *[(1, 72, 40, 4), (1, 40, 36, 3), (2, 51, 36, 1)],
+    # c long enough for halves of float32
+    *[(1, 100, 68, 2), (2, 40, 72, 3), (1, 72, 72, 4), (1, 56, 100, 8), (1, 40, 72, 20), (2, 99, 76, 1)],
     *[(1, 72, 40, 24), (2, 136, 72, 32)],  # several clusters of blocks that exchange, along r and j
     *[(1, 192, 40, 2), (1, 48, 40, 6), (1, 48, 72, 16), (1, 128, 136, 1)],
     *[(1, 48, 24, 4), (1, 96, 24, 4)],  # strict tiles of 48 and 96 r of four planes, ...
@@ -145,7 +147,7 @@ def wrong_chains() -> tuple[int, int]:
 
 
 def main() -> int:
-    """0 if every product is right, 1 if one is wrong, 2 if the kernel cannot be run."""
+    """0 if every product is right, 1 if one is wrong, 2 if there is none, or the kernel cannot be run."""
     if not torch.cuda.is_available():
         sys.stderr.write("no CUDA device\n")
         return 2
@@ -159,6 +161,9 @@ def main() -> int:
     counts = [wrong_chains()] if only in (None, "chains") else []
     counts += [wrong_products(only)] if only != "chains" else []
     wrong, count = (sum(numbers) for numbers in zip(*counts, strict=True))
+    if count == 0:
+        sys.stderr.write(f"{only}: no product here is of a configuration of that name\n")
+        return 2
     sys.stdout.write(f"{wrong} of {count} products wrong (seed {torch.initial_seed()})\n")
     return 1 if wrong else 0
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ksmm.patterns import Pattern
 from ksmm.problem import DTYPES, LAYOUTS, Problem
-from tests.cuda.products import assert_close, inputs, stored_as, tolerance
+from tests.cuda.products import assert_close, assert_close_where_finite, inputs, put_infinities, stored_as, tolerance
 from tests.shapes import bias_of, examples, expected, poison, problems
 
 pytestmark = pytest.mark.cuda
@@ -57,12 +57,27 @@ def test_strict_tiles_of_large_problems(
     assert_close(y, expected(x, weight, layout, bias), tolerance(problem.dtype, problem.pattern))
 
 
+@pytest.mark.parametrize("of", ("x", "weight"))
+@pytest.mark.parametrize("d", (1, 2, 3, 4, 6, 8, 12, 16))
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_infinities_and_nan_in_float32_on_the_matrix_units(operator, layout: str, d: int, of: str) -> None:
+    problem = Problem(Pattern(2, 72, 72, d), 300, torch.float32, layout, "cuda")
+    x, weight = inputs(problem)
+    weight = torch.where(weight == 0, torch.ones_like(weight), weight)
+    put_infinities(x if of == "x" else weight, 5)
+    stored, reference = stored_as(weight, "packed"), expected(x, weight, layout, None)
+    for entry in torch.ops.ksmm.configurations(x, stored, layout):
+        number, name = entry.split(" ", 1)
+        y = operator(x, stored, layout, None, "default", int(number))
+        assert_close_where_finite(y, reference, tolerance(problem.dtype, problem.pattern), name)
+
+
 @pytest.mark.parametrize("d", (1, 2, 3, 4, 6, 8, 12, 16, 24, 48))
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
-@pytest.mark.parametrize("b", (72, 200))
-def test_each_bias_reaches_its_column(operator, b: int, dtype: torch.dtype, d: int) -> None:
+@pytest.mark.parametrize(("b", "c"), ((72, 32), (200, 32), (72, 72)))
+def test_each_bias_reaches_its_column(operator, b: int, c: int, dtype: torch.dtype, d: int) -> None:
     for layout in LAYOUTS:
-        problem = Problem(Pattern(2, b, 32, d), 300, dtype, layout, "cuda")
+        problem = Problem(Pattern(2, b, c, d), 300, dtype, layout, "cuda")
         x, weight = inputs(problem)
         stored, bias = stored_as(torch.zeros_like(weight), "packed"), bias_of(problem, True)
         bias[3], bias[b], bias[-1] = float("inf"), float("nan"), -float("inf")

@@ -9,7 +9,16 @@ from ksmm import Pattern
 from ksmm.problem import LAYOUTS, Problem
 from ksmm.reference import reference_matmul
 from tests.conftest import TOLERANCES
-from tests.cuda.products import WEIGHT_ORDERS, assert_close, check, inputs, stored_as, tolerance
+from tests.cuda.products import (
+    WEIGHT_ORDERS,
+    assert_close,
+    assert_close_where_finite,
+    check,
+    inputs,
+    put_infinities,
+    stored_as,
+    tolerance,
+)
 
 pytestmark = pytest.mark.cuda
 
@@ -98,16 +107,9 @@ def test_infinities_and_nan_go_where_they_must(operator, layout: str, dtype: tor
     problem = Problem(Pattern(*entries), 37, dtype, layout, "cuda")
     x, weight = inputs(problem)
     weight = torch.where(weight == 0, torch.ones_like(weight), weight)
-    for tensor, count in ((x, 5), (weight, 3)):
-        places = torch.randperm(tensor.numel(), device="cuda")[:count]
-        values = torch.tensor([float("inf"), float("-inf"), float("nan")], device="cuda", dtype=dtype).repeat(2)[:count]
-        tensor.view(-1)[places] = values
-    y, reference = operator(x, stored_as(weight, "packed"), layout), reference_matmul(weight, x, layout)
-    assert torch.equal(y.isnan(), reference.isnan())
-    assert torch.equal(y.isposinf(), reference.isposinf())
-    assert torch.equal(y.isneginf(), reference.isneginf())
-    finite = reference.isfinite()
-    assert_close(y[finite], reference[finite], tolerance(dtype, problem.pattern))
+    put_infinities(x, 5), put_infinities(weight, 3)
+    y = operator(x, stored_as(weight, "packed"), layout)
+    assert_close_where_finite(y, reference_matmul(weight, x, layout), tolerance(dtype, problem.pattern))
 
 
 @every_dtype

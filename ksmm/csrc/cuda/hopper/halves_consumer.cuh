@@ -4,9 +4,10 @@
 //
 // s is a power of two for each row of X and FRESH of c, so that the largest of them is between 2^14 and 2^15, and u one
 // for each row of W. Two of float16 have 23 bits, one fewer than float32, and where a few products make up a sum, it
-// has up to three times the error of strict float32. Of numbers a 2^-26th of the largest and below fewer bits are left.
-// So rows of X and W whose sizes add up to less than fewest_numbers times the largest of them are left to the kernel
-// that multiplies three parts, and rows of W with more than a few numbers next to zero, too (see halves_weight.cuh).
+// has up to 2.2 times the error of strict float32 (docs/kernel.md, "Halves"). Of numbers a 2^-26th of the largest and
+// below fewer bits are left. So rows of X and W whose sizes add up to less than fewest_numbers times the largest of
+// them are left to the kernel that multiplies three parts, and rows of W with more than a few numbers next to zero, too
+// (see halves_weight.cuh).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -18,7 +19,8 @@
 namespace ksmm::hopper {
 
 constexpr float of_second_half = 1.0f / 2048;
-// Of c numbers.
+
+// How many times the largest of c numbers their sizes have to add up to.
 __device__ inline float fewest_numbers(int c) { return fmaxf(4, static_cast<float>(c) / 32); }
 
 // The power of two by which numbers up to `largest` come to lie between 2^14 and 2^15, as far as it is one of float32;
