@@ -147,7 +147,7 @@ struct Tf32Consumer {
           read_pack<Tile>(values[part], x, unit, k0 + 8 * part, first_n, first_plane, warp, lane);
       const int plane = Tile::access == Access::rows ? 0 : unit % Tile::warpgroup_planes;
       const uint64_t here = weight + plane * Tile::rows * Tile::row_bytes / 16 + k0 * (Tile::row_bytes / Tile::k) / 16;
-      if constexpr (!Tile::compensated)
+      if constexpr (!Tile::in_parts)
         step_plain(unit, here);
       else if constexpr (Tile::buffers == 2)
         step_joined(step, unit, unit_before, here);
@@ -162,7 +162,7 @@ struct Tf32Consumer {
 
   __device__ void drain(Barrier* before) {
     wait_for_products<0>();
-    if constexpr (Tile::compensated) {
+    if constexpr (Tile::in_parts) {
       fence_parts(first[Tile::eager ? 1 : main]);
       add_up(Tile::units - 1);
     } else {

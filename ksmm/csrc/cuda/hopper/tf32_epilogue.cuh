@@ -32,17 +32,14 @@ __device__ inline bool any_not_finite(const float (&values)[COUNT]) {
   return test != 0;  // NaN differs from everything
 }
 
-// All lanes of the warp call it.
-template <class Tile>
-__device__ inline void add_bias(const Tf32Task& task, float (&sums)[Tile::units][Tile::unit_sums],
-                                const Tf32Place& place, int lane) {
+// combine(sum, value) for each sum of the warpgroup, with what fetch(column, plane) has for its r and plane. All lanes
+// of the warp call it.
+template <class Tile, class Fetch, class Combine>
+__device__ inline void for_each_sum(float (&sums)[Tile::units][Tile::unit_sums], int lane, Fetch fetch,
+                                    Combine combine) {
   constexpr int planes = Tile::warpgroup_planes;
-  const float* const bias = task.bias + static_cast<int64_t>(place.i) * task.b * task.d + place.j0;
   WarpBias<Tile::rows, planes> of_warp;
-  of_warp.fetch(lane, [&](int column, int plane) {
-    const int r = place.r0 + column;
-    return r < task.b && place.j0 + plane < task.d ? __ldg(bias + r * task.d + plane) : 0;
-  });
+  of_warp.fetch(lane, fetch);
 #pragma unroll
   for (int q = 0; q < Tile::unit_sums / 2; ++q)
 #pragma unroll
@@ -50,28 +47,30 @@ __device__ inline void add_bias(const Tf32Task& task, float (&sums)[Tile::units]
       const float value = of_warp.of(q, plane, lane);
 #pragma unroll
       for (int part = 0; part < 2 * Tile::blocks; ++part)  // rows g and g + 8 of each block
-        sums[part / 2 * planes + plane][q / 2 * 4 + part % 2 * 2 + q % 2] += value;
+        combine(sums[part / 2 * planes + plane][q / 2 * 4 + part % 2 * 2 + q % 2], value);
     }
+}
+
+// All lanes of the warp call it.
+template <class Tile>
+__device__ inline void add_bias(const Tf32Task& task, float (&sums)[Tile::units][Tile::unit_sums],
+                                const Tf32Place& place, int lane) {
+  const float* const bias = task.bias + static_cast<int64_t>(place.i) * task.b * task.d + place.j0;
+  const auto fetch = [&](int column, int plane) {
+    const int r = place.r0 + column;
+    return r < task.b && place.j0 + plane < task.d ? __ldg(bias + r * task.d + plane) : 0;
+  };
+  for_each_sum<Tile>(sums, lane, fetch, [](float& sum, float value) { sum += value; });
 }
 
 // Times what the halves of W were divided by; scales: of the warpgroup's first plane, by plane and r. All lanes of the
 // warp call it.
 template <class Tile>
 __device__ inline void scale_back(float (&sums)[Tile::units][Tile::unit_sums], const float* scales, int lane) {
-  constexpr int planes = Tile::warpgroup_planes;
-  WarpBias<Tile::rows, planes> of_warp;
-  of_warp.fetch(lane, [&](int column, int plane) {
+  const auto fetch = [&](int column, int plane) {
     return column < Tile::rows ? __ldg(scales + plane * Tile::rows + column) : 0;
-  });
-#pragma unroll
-  for (int q = 0; q < Tile::unit_sums / 2; ++q)
-#pragma unroll
-    for (int plane = 0; plane < planes; ++plane) {
-      const float value = of_warp.of(q, plane, lane);
-#pragma unroll
-      for (int part = 0; part < 2 * Tile::blocks; ++part)
-        sums[part / 2 * planes + plane][q / 2 * 4 + part % 2 * 2 + q % 2] *= value;
-    }
+  };
+  for_each_sum<Tile>(sums, lane, fetch, [](float& sum, float value) { sum *= value; });
 }
 
 template <class Tile>

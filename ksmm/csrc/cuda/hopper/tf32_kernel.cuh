@@ -61,7 +61,7 @@ __device__ inline int weight_tile(const Tf32Task& task, const Tf32Position& at) 
 // warps did not leave to it.
 template <class Tile>
 __device__ inline bool leaves_out(const Tf32Task& task, const Tf32Position& at, int tile) {
-  if constexpr (Tile::halves) return __ldg(task.halves.uneven + weight_tile(task, at)) != 0;
+  if constexpr (Tile::in_halves) return __ldg(task.halves.uneven + weight_tile(task, at)) != 0;
   return task.halves.left != nullptr && __ldg(task.halves.left + tile) == 0;
 }
 
@@ -92,7 +92,7 @@ __device__ inline void copy_x(const Tf32Task& task, const Tf32Position& at, int 
 
 template <class Tile>
 __device__ inline void copy_weight(const Tf32Task& task, const Tf32Position& at, int k, char* stage, Barrier& full) {
-  if constexpr (Tile::halves) {
+  if constexpr (Tile::in_halves) {
     const int64_t steps = (task.c + Tile::k - 1) / Tile::k, step = weight_tile(task, at) * steps + k / Tile::k;
     load_bytes(stage + Tile::x_bytes, task.halves.stages + step * Tile::weight_bytes, Tile::weight_bytes, full,
                Keep::last_out);
@@ -121,14 +121,14 @@ __device__ inline void produce(const Tf32Task& task, char* stages, Tf32Shared<Ti
 template <class Tile>
 __device__ inline void split_weight(const Tf32Task& task, char* stages, Tf32Shared<Tile>& shared, int thread) {
   Ring<Tile::stages> ring;
-  constexpr int chunks = Tile::weight_bytes / (Tile::compensated ? 32 : 16);
+  constexpr int chunks = Tile::weight_bytes / (Tile::in_parts ? 32 : 16);
   for (int tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
     if (leaves_out<Tile>(task, position_of<Tile>(task, tile), tile)) continue;
     for (int k = 0; k < task.c; k += Tile::k, ring.advance()) {
       char* const weight = stages + ring.slot * Tile::stage_bytes + Tile::x_bytes;
       shared.full[ring.slot].wait(ring.phase);
       for (int chunk = thread; chunk < chunks; chunk += Tile::splitter_threads) {
-        if constexpr (Tile::compensated)
+        if constexpr (Tile::in_parts)
           split_chunk<Tile>(weight, chunk);
         else
           round_chunk(weight, chunk);
@@ -150,7 +150,7 @@ __device__ inline void leave(const Tf32Task& task, int tile, bool is_left, const
 template <class Tile>
 __device__ inline void consume(const Tf32Task& task, char* stages, char* staging, Tf32Shared<Tile>& shared,
                                int thread) {
-  std::conditional_t<Tile::halves, HalvesConsumer<Tile>, Tf32Consumer<Tile>> consumer;
+  std::conditional_t<Tile::in_halves, HalvesConsumer<Tile>, Tf32Consumer<Tile>> consumer;
   consumer.warpgroup = Tile::uniform ? warpgroup_of_block() - Tile::producer_threads / 128 : thread / 128;
   consumer.warp = thread / 32 % 4, consumer.lane = thread % 32;
   const int first_plane = Tile::split ? consumer.warpgroup * Tile::warpgroup_planes : 0;
@@ -160,18 +160,18 @@ __device__ inline void consume(const Tf32Task& task, char* stages, char* staging
   for (int tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
     const Tf32Position at = position_of<Tile>(task, tile);
     if (leaves_out<Tile>(task, at, tile)) {
-      if constexpr (Tile::halves) leave(task, tile, true, consumer);
+      if constexpr (Tile::in_halves) leave(task, tile, true, consumer);
       continue;
     }
     consumer.clear();
     for (int k = 0; k < task.c; k += Tile::k, ring.advance()) {
       const uint32_t x = shared_address(stages + ring.slot * Tile::stage_bytes);
       const uint32_t rows =
-          x + Tile::x_bytes + (Tile::compensated ? Tile::weight_bytes : 0) + first_plane * Tile::rows * Tile::row_bytes;
+          x + Tile::x_bytes + (Tile::in_parts ? Tile::weight_bytes : 0) + first_plane * Tile::rows * Tile::row_bytes;
       const uint64_t weight = describe(rows, Tile::swizzle, 8 * Tile::row_bytes);
       const bool is_first = k == 0 && !(Tile::keeps_stage && begun);
       shared.full[ring.slot].wait(ring.phase);
-      if constexpr (!Tile::halves) shared.split[ring.slot].wait(ring.phase);
+      if constexpr (!Tile::in_halves) shared.split[ring.slot].wait(ring.phase);
       consumer.stage(x, weight, is_first ? nullptr : &shared.empty[slot_before()]);
     }
     begun = true;
@@ -179,11 +179,12 @@ __device__ inline void consume(const Tf32Task& task, char* stages, char* staging
     const Tf32Place place = {at.i, at.row_tile * Tile::rows, at.plane_tile * Tile::planes + first_plane,
                              static_cast<int64_t>(at.batch_tile) * Tile::batch +
                                  (Tile::split ? 0 : consumer.warpgroup * Tile::warpgroup_batch)};
-    if constexpr (Tile::halves) leave(task, tile, consumer.any_dominated(task.c), consumer);
-    if constexpr (Tile::halves)
+    if constexpr (Tile::in_halves) {
+      leave(task, tile, consumer.any_dominated(task.c), consumer);
       scale_back<Tile>(consumer.sums,
                        task.halves.scales + (weight_tile(task, at) * Tile::planes + first_plane) * Tile::rows,
                        consumer.lane);
+    }
     if (task.bias != nullptr) add_bias<Tile>(task, consumer.sums, place, consumer.lane);
     if constexpr (Tile::keeps_stage) {
       synchronize(consumer_barrier, consumer_threads);  // both warpgroups have read the stage
@@ -221,16 +222,16 @@ __global__ void __launch_bounds__(Tile::threads, 1) multiply_tf32(const __grid_c
     }
     publish_barriers();
     prefetch_map(task.x);
-    if constexpr (!Tile::halves) prefetch_map(task.weight);
+    if constexpr (!Tile::in_halves) prefetch_map(task.weight);
   }
   __syncthreads();
   wait_for_kernels_before();
-  if constexpr (Tile::compensated)
+  if constexpr (Tile::in_parts)
     if (task.halves.left != nullptr && !any_left(task)) return;
   if (thread < Tile::producer_threads) {
     shrink_registers<Tile::producer_registers>();
     if (thread == 0) produce<Tile>(task, stages, shared);
-    if (!Tile::halves && thread >= 32) split_weight<Tile>(task, stages, shared, thread - 32);
+    if (!Tile::in_halves && thread >= 32) split_weight<Tile>(task, stages, shared, thread - 32);
   } else {
     grow_registers<Tile::consumer_registers>();
     consume<Tile>(task, stages, staging, shared, thread - Tile::producer_threads);

@@ -74,7 +74,7 @@ cudaError_t launch_tile(const Problem& problem, const Operands& operands, const 
   constexpr int x_swizzle = Tile::access == Access::sectors ? 32 : 128;
   cudaError_t error =
       describe_tensor(&task.x, operands.x, Dtype::float32, box_of_x<Tile>(problem, operands.x_stride), x_swizzle);
-  if (error == cudaSuccess && !Tile::halves)
+  if (error == cudaSuccess && !Tile::in_halves)
     error = describe_tensor(&task.weight, operands.weight, Dtype::float32,
                             box_of_weight<Tile>(problem, operands.weight_strides), Tile::k * 4);
   if (error == cudaSuccess && Tile::staged && task.whole_vectors)

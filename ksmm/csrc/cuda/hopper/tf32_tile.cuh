@@ -22,8 +22,8 @@ template <Access ACCESS, int PLANES, int BLOCKS, int ROWS, bool SPLIT, int K, in
 struct Tf32Tile {
   static constexpr Access access = ACCESS;
   static constexpr int planes = PLANES, blocks = BLOCKS, rows = ROWS, k = K, fresh = FRESH;
-  static constexpr bool split = SPLIT, compensated = ARITHMETIC == Arithmetic::parts,
-                        halves = ARITHMETIC == Arithmetic::halves;
+  static constexpr bool split = SPLIT, in_parts = ARITHMETIC == Arithmetic::parts,
+                        in_halves = ARITHMETIC == Arithmetic::halves;
   static constexpr int warpgroup_planes = SPLIT ? PLANES / 2 : PLANES;
   static constexpr int warpgroup_batch = 64 * BLOCKS;
   static constexpr int batch = warpgroup_batch * (SPLIT ? 1 : 2);
@@ -32,14 +32,14 @@ struct Tf32Tile {
   // Two sets of fresh sums, so that one is added up while the other is multiplied, where registers allow.
   static constexpr int buffers = ARITHMETIC != Arithmetic::tf32 && units * unit_sums + 2 * unit_sums <= 176 ? 2 : 1;
   // How many units one load of X from shared memory serves.
-  static constexpr int pack = ACCESS == Access::rows ? (halves && ROWS > 96 ? 1 : BLOCKS)  // more would spill
-                              : PLANES % 4 == 0      ? (halves && FRESH == 32 ? 2 : 4)
+  static constexpr int pack = ACCESS == Access::rows ? (in_halves && ROWS > 96 ? 1 : BLOCKS)  // more would spill
+                              : PLANES % 4 == 0      ? (in_halves && FRESH == 32 ? 2 : 4)
                               : PLANES % 2 == 0      ? 2
                                                      : 1;
 
   static constexpr int x_bytes = batch * PLANES * K * 4, weight_bytes = PLANES * rows * K * 4;
   static constexpr int part_bytes = weight_bytes / 2;  // of W in 16 bits
-  static constexpr int stage_bytes = x_bytes + weight_bytes + (compensated ? 3 * part_bytes : 0);
+  static constexpr int stage_bytes = x_bytes + weight_bytes + (in_parts ? 3 * part_bytes : 0);
   static constexpr int shared_limit = 227 * 1024, barrier_bytes = 256;
   static constexpr int fitting = (shared_limit - 1024 - barrier_bytes) / stage_bytes;
   static constexpr int stages = fitting < 8 ? fitting : 8;
@@ -48,17 +48,17 @@ struct Tf32Tile {
   // Of the threads that do not multiply, one warp copies and the others split W: seven where a stage has much of it.
   // There X is split ahead of the products beside which that should run, too. Fewer planes took up to 1.05 times as
   // long with both.
-  static constexpr bool eager = PLANES >= 6 && !halves;
+  static constexpr bool eager = PLANES >= 6 && !in_halves;
   // Whether a warpgroup's number, of which addresses of W depend where it is split, is in uniform registers.
-  static constexpr bool uniform = eager || (halves && SPLIT);
+  static constexpr bool uniform = eager || (in_halves && SPLIT);
   static constexpr int producer_threads = eager ? 256 : 128, splitter_threads = producer_threads - 32;
   static constexpr int threads = producer_threads + consumer_threads;
-  static constexpr int consumer_registers = eager    ? 208
-                                            : halves ? 240
-                                                     : 232,
-                       producer_registers = eager    ? 48
-                                            : halves ? 24
-                                                     : 40;
+  static constexpr int consumer_registers = eager       ? 208
+                                            : in_halves ? 240
+                                                        : 232,
+                       producer_registers = eager       ? 48
+                                            : in_halves ? 24
+                                                        : 40;
 
   // Y of batch_first passes through places that warps have in turns: 16 n of y_columns r, or 8 n where there are 8
   // planes. They lie beside the stages, or, where these leave no room, in the stage that was read last.
@@ -93,7 +93,7 @@ struct Tf32Tile {
                 "a box of Y holds columns of one tile, and fits");
   static_assert(!staged || y_row_bytes != 128 || place_bytes % 1024 == 0, "and as often those of Y");
   static_assert(stages >= 2, "one stage is filled while another is multiplied");
-  static_assert(!compensated || steps % 2 == 0, "two sets of parts of X alternate, across stages too");
+  static_assert(!in_parts || steps % 2 == 0, "two sets of parts of X alternate, across stages too");
 };
 
 }  // namespace ksmm::hopper
