@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import sheets
-from script import sentences
+from script import sentences, shortened
 
 from ksmm.networks.accuracy import CLASSES
 from ksmm.networks.entry import FULLY_CONNECTED, MODES
@@ -118,12 +118,6 @@ class Ratios:
     def draw(self, table: pd.DataFrame, output: Path) -> None:
         """Writes <output>/<name>.csv and .md."""
         sheets.save(self.frame(table), self.name, output, self.caption(table))
-
-
-def shortened(rows: pd.DataFrame) -> str:
-    """How many of the measurements have fewer runs than the protocol asks for; empty if none."""
-    number = int((rows.protocol_met == "no").sum())
-    return f"{number} of {len(rows)} times are of fewer runs than the protocol asks for." if number else ""
 
 
 def in_order(names: Sequence[str]) -> list[str]:

@@ -36,7 +36,9 @@ PROBLEM = ["pattern", "batch_size"]
 """What two implementations must share to be compared, for one dtype."""
 
 
-def times(table: pd.DataFrame, dtype: str, layout: str | None = None, part: str = "whole") -> pd.DataFrame:
+def times(
+    table: pd.DataFrame, dtype: str, layout: str | None = None, part: str = "whole", *, in_graphs: bool = False
+) -> pd.DataFrame:
     """Median seconds of one product, one row per (pattern, batch size), one column per implementation.
 
     Args:
@@ -44,10 +46,14 @@ def times(table: pd.DataFrame, dtype: str, layout: str | None = None, part: str 
         dtype: "float32", …
         layout: "batch_first", "batch_last", or None for the faster of the two, as in Tables 3 and 8.
         part: "whole", or "multiplication" (line 2 of Algorithm 1 alone).
+        in_graphs: instead, where it was measured (short products), that of a product replayed from a CUDA graph, which
+            does not wait for the host to launch it.
     """
     rows = table[(table.status == "ok") & (table.part == part) & (table.dtype == dtype)]
     if layout is not None:
         rows = rows[rows.layout == layout]
+    if in_graphs:
+        rows = rows.assign(median_s=rows.cuda_graph_median_s.fillna(rows.median_s))
     return rows.groupby([*PROBLEM, "implementation"], sort=False).median_s.min().unstack("implementation")
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pandas as pd
+from ratios import PROBLEM
 
 from ksmm.energy_table import read_energy_table
 from ksmm.networks.table import read_networks_table
@@ -69,6 +70,8 @@ def main(module_name: str, source: Source | None = None) -> None:
 def conditions(table: pd.DataFrame, dtype: str | None, *problems: pd.Index) -> str:
     """Under what conditions the values of a figure were measured: "NVIDIA H200, 41 patterns, batch 25,088, float32."
 
+    If the protocol's samples and runs did not fit into its time, it also says for how many measurements.
+
     Args:
         table: rows of time.csv or energy.csv.
         dtype: None if the figure names its dtypes itself.
@@ -80,7 +83,17 @@ def conditions(table: pd.DataFrame, dtype: str | None, *problems: pd.Index) -> s
     sizes = {size for index in problems for size in index.get_level_values("batch_size")}
     batches = " and ".join(f"{size:,}" for size in sorted(sizes))
     patterns = "1 pattern" if number == 1 else f"{number} patterns"
-    return f"{devices}, {patterns}, batch {batches}{f', {dtype}' if dtype else ''}."
+    drawn = table.set_index(PROBLEM).index.isin({problem for index in problems for problem in index})
+    if dtype:
+        drawn &= table.dtype.isin(dtype.split(" and "))
+    return sentences(f"{devices}, {patterns}, batch {batches}{f', {dtype}' if dtype else ''}.", shortened(table[drawn]))
+
+
+def shortened(rows: pd.DataFrame) -> str:
+    """How many of the measurements have fewer samples or runs than the protocol asks for; empty if none."""
+    timed = rows[rows.status == "ok"]
+    number = int((timed.protocol_met == "no").sum())
+    return f"{number:,} of {len(timed):,} measurements are shorter than the protocol asks for." if number else ""
 
 
 def sentences(*parts: str) -> str:

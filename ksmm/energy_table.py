@@ -14,7 +14,7 @@ from ksmm.measure.measurement import Measurement
 from ksmm.patterns import Pattern
 from ksmm.problem import Problem, parse_dtype
 from ksmm.table import collect
-from ksmm.table_file import Format, read_csv, write_csv
+from ksmm.table_file import Format, read_csv, write_csv, yes_or_no
 
 if TYPE_CHECKING:
     import pandas
@@ -168,7 +168,7 @@ def _row(
         **dict(zip("abcd", pattern, strict=True)),
         **{name: energy.get(name) for name in _FROM_ENERGY},
         "samples": len(energy.get("samples_j", ())),
-        "protocol_met": {True: "yes", False: "no", None: ""}[measurement.protocol_met],
+        "protocol_met": yes_or_no(measurement.protocol_met),
         "bytes_moved": problem.bytes_moved,
         "operations": problem.operations,
         "roofline_s": roofline_s,

@@ -15,7 +15,7 @@ from ksmm.measure.records import RecordError
 from ksmm.measure.rejected import read_record_of, set_aside
 from ksmm.patterns import Pattern
 from ksmm.problem import Problem, parse_dtype
-from ksmm.table_file import Format, TableError, frame_of, read_csv, write_csv
+from ksmm.table_file import Format, TableError, frame_of, read_csv, write_csv, yes_or_no
 
 if TYPE_CHECKING:
     import pandas
@@ -42,6 +42,7 @@ COLUMNS = {
     "iqr_s": "number",
     "samples": "integer",
     "runs_per_sample": "integer",
+    "protocol_met": "text",
     "cuda_graph_median_s": "number",
     "relative_error": "number",
     "tolerance": "number",
@@ -52,7 +53,8 @@ COLUMNS = {
     "device_name": "text",
     "kernel_hash": "text",
 }
-"""Name and kind of each column, in order. An empty cell of a number or text is "not available"."""
+"""Name and kind of each column, in order. An empty cell of a number or text is "not available"; protocol_met is yes or
+no."""
 
 
 TIME = Format(
@@ -155,6 +157,7 @@ def _row(measurement: Measurement, device_type: str, ceilings: Ceilings | None) 
         "pattern": str(pattern),
         **dict(zip("abcd", pattern, strict=True)),
         "samples": len(measurement.samples_s),
+        "protocol_met": yes_or_no(measurement.protocol_met),
         "cuda_graph_median_s": timer.median(graph_samples) if graph_samples else None,
         "bytes_moved": problem.bytes_moved,
         "operations": problem.operations,

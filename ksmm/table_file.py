@@ -56,6 +56,11 @@ def _typed(values: pandas.Series, kind: str) -> pandas.Series:
     return values.astype("int64" if kind == "integer" else "float64")
 
 
+def yes_or_no(value: bool | None) -> str:
+    """A truth value as a cell of text, empty where there is none."""
+    return {True: "yes", False: "no", None: ""}[value]
+
+
 def write_csv(frame: pandas.DataFrame, path: Path, form: Format) -> None:
     """Writes the table as CSV, whole or not at all.
 

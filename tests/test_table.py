@@ -46,8 +46,8 @@ def test_one_row_per_measurement_with_exactly_these_columns(folder, ceilings_pat
     frame = aggregate(folder.glob("*.json"), ceilings_path, rejected)
     assert " ".join(frame.columns) == (
         "device pattern a b c d batch_size dtype layout implementation part status reason median_s iqr_s samples "
-        "runs_per_sample cuda_graph_median_s relative_error tolerance bytes_moved operations roofline_s started_at "
-        "device_name kernel_hash"
+        "runs_per_sample protocol_met cuda_graph_median_s relative_error tolerance bytes_moved operations roofline_s "
+        "started_at device_name kernel_hash"
     )
     assert list(frame.pattern) == ["1,192,48,2", "1,192,48,2", "2,3,4,5"]
     assert list(frame.implementation) == ["dense", "kernel", "bmm"]
@@ -60,6 +60,7 @@ def test_the_values_of_a_row(folder, ceilings_path, rejected):
     assert (row.a, row.b, row.c, row.d, row.batch_size) == (1, 192, 48, 2, 25088)
     assert (row.status, row.reason, row.part) == ("ok", "", "whole")
     assert (row.median_s, row.iqr_s, row.samples, row.runs_per_sample) == (2e-4, 1e-4, 3, 10)
+    assert row.protocol_met == "no"
     assert row.cuda_graph_median_s == 2e-5
     assert (row.bytes_moved, row.operations) == (problem.bytes_moved, problem.operations)
     assert row.roofline_s == max(problem.bytes_moved / 1e10, problem.operations / 1e11)
@@ -68,7 +69,7 @@ def test_the_values_of_a_row(folder, ceilings_path, rejected):
 
 def test_what_was_not_timed_has_no_time(folder, ceilings_path, rejected):
     row = aggregate(folder.glob("*.json"), ceilings_path, rejected).iloc[0]
-    assert (row.status, row.reason, row.samples) == ("wrong", "too large", 0)
+    assert (row.status, row.reason, row.samples, row.protocol_met) == ("wrong", "too large", 0, "")
     assert numpy.isnan(row.median_s)
     assert numpy.isnan(row.iqr_s)
 

@@ -13,7 +13,7 @@ from ksmm.networks.accuracy import CLASSES
 from ksmm.networks.entry import MODES, PARTS
 from ksmm.networks.records import read_record
 from ksmm.problem import DTYPES, dtype_name
-from ksmm.table_file import Format, frame_of, read_csv, write_csv
+from ksmm.table_file import Format, frame_of, read_csv, write_csv, yes_or_no
 
 if TYPE_CHECKING:
     import pandas
@@ -123,7 +123,7 @@ def rows_of(record: dict[str, Any]) -> list[dict[str, Any]]:
         | {
             "dtype": dtype_name(CLASSES[values["accuracy_class"]]),
             "samples": len(values["samples_s"]),
-            "protocol_met": {True: "yes", False: "no", None: ""}[values["protocol_met"]],
+            "protocol_met": yes_or_no(values["protocol_met"]),
         }
         | shared
         for values in record["measurements"]

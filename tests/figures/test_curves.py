@@ -34,6 +34,7 @@ def few():
     table = pd.DataFrame(rows).assign(batch_size=8, dtype="float32", part="whole", roofline_s=1.0)
     table = table.assign(device="gpu", device_name="GPU")
     ok = table.median_s.notna()
+    table = table.assign(protocol_met=ok.map({True: "yes", False: ""}), cuda_graph_median_s=float("nan"))
     return table.assign(status=ok.map({True: "ok", False: "failed"}), reason=ok.map({True: "", False: "broke"}))
 
 
@@ -101,6 +102,24 @@ def test_targets(few, tmp_path):
     assert (strict.time_over_roofline, strict.roofline_bar, strict.reached) == (1.15, "≤ 1.15", "yes")
     assert math.isnan(strict.fastest_reached)
     assert rows.loc[("float16", "kernel", "batch_first"), "note"] == "the table has no float16 measurements"
+
+
+def test_launches_do_not_count_in_graphs(few, tmp_path):
+    table_targets.draw(few, tmp_path)
+    assert "fastest_in_graphs" not in pd.read_csv(tmp_path / "table_targets.csv")
+    first = (few.layout == "batch_first") & (few.implementation == "bmm")
+    few.loc[first & (few.pattern == "3,4,4,1"), "cuda_graph_median_s"] = 0.5  # 1.2 with launches; kernel 0.6
+    table_targets.draw(few, tmp_path)
+    rows = pd.read_csv(tmp_path / "table_targets.csv").set_index(["dtype", "implementation", "layout"])
+    line = rows.loc[("float32", "kernel", "batch_first")]
+    assert (line.fastest_percent, line.fastest_in_graphs) == (50.0, 25.0)
+
+
+def test_measurements_that_are_too_short_are_counted(few):
+    assert "shorter" not in table_targets.caption(few)
+    few.loc[few.implementation == "kernel", "protocol_met"] = "no"
+    few.loc[few.status != "ok", "protocol_met"] = ""
+    assert "6 of 30 measurements are shorter" in table_targets.caption(few)
 
 
 def test_a_kernel_without_rivals_has_not_reached_its_targets(few, tmp_path):
