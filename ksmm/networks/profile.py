@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 
 from ksmm.measure import memory, timer
-from ksmm.measure.bench import one_line
+from ksmm.measure.errors import one_line
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.provenance import kernel_hash
 from ksmm.networks.accuracy import precision
@@ -19,6 +18,7 @@ from ksmm.networks.measure import unsupported
 from ksmm.networks.modes import prepare
 from ksmm.networks.network import UnavailableError
 from ksmm.networks.sizes import GPTS, SIZES, VITS
+from ksmm.networks.timeline import kernel_times
 
 COLUMNS = (
     "device",
@@ -60,17 +60,25 @@ def profiled_entries(size: str, accuracy_classes: Sequence[str], implementation:
 def profile(entry: Entry, protocol: Protocol, device_type: str) -> list[dict[str, Any]]:
     """The kernels of one forward pass (operators, on a CPU), the longest in total first.
 
+    Args:
+        entry: what is profiled.
+        protocol: how a whole pass is timed; that of networks.csv gives the same time as there.
+        device_type: "cpu" or "cuda".
+
     Returns:
         Rows with the columns of COLUMNS but device: seconds and calls of each kernel, averaged over five passes, and
-        its share of the time of all kernels; pass_s is of a whole pass without the profiler. One row with a status and
-        a reason where nothing could be profiled.
+        its share of the time of all kernels. Time in which kernels overlap is that of the first of them (see
+        kernel_times). pass_s is the median of a whole pass without the profiler, the gaps between kernels included.
+        One row with a status and a reason where nothing could be profiled.
     """
     known = {name: value for name, value in entry.to_dict().items() if name in COLUMNS}
     reason = unsupported(entry, device_type)
     if reason is None:
         try:
             with torch.no_grad(), precision(entry.accuracy_class):
-                pass_s, kernels = _kernels(entry, protocol, device_type)
+                run = prepare(build_network(entry, device_type, protocol.seed), entry.mode)
+                pass_s = _pass_seconds(run, protocol, device_type)
+                kernels = _kernels(run, device_type)
             total = sum(seconds for _, _, seconds in kernels)
             if not kernels:
                 return [known | {"status": "failed", "reason": "the profiler saw no kernel"}]
@@ -89,27 +97,34 @@ def profile(entry: Entry, protocol: Protocol, device_type: str) -> list[dict[str
     return [known | {"status": "skipped", "reason": reason}]
 
 
-def _kernels(entry: Entry, protocol: Protocol, device_type: str) -> tuple[float, list[tuple[str, float, float]]]:
-    """Seconds of one pass without the profiler, the gaps between kernels among them; name, calls, seconds of each."""
-    run = prepare(build_network(entry, device_type, protocol.seed), entry.mode)
-    run()
-    timer.synchronise(device_type)
-    start = time.perf_counter()
-    for _ in range(_PASSES):
-        run()
-    timer.synchronise(device_type)
-    pass_s = (time.perf_counter() - start) / _PASSES
+def _pass_seconds(run: Callable[[], object], protocol: Protocol, device_type: str) -> float:
+    """The median of one pass, timed as in networks.csv."""
+    estimate = timer.estimate_seconds(run, protocol, device_type)
+    return timer.median(timer.time_product(run, protocol, device_type, estimate).samples_s)
+
+
+def _kernels(run: Callable[[], object], device_type: str) -> list[tuple[str, float, float]]:
+    """Name, calls and seconds of each kernel in one pass, or of each operator on a CPU; the longest in total first."""
     on_device = device_type == "cuda"
     activity = torch.profiler.ProfilerActivity
     with torch.profiler.profile(activities=[activity.CPU, activity.CUDA] if on_device else [activity.CPU]) as profiler:
         for _ in range(_PASSES):
             run()
         timer.synchronise(device_type)
-    found = []
-    for event in profiler.key_averages():
-        if on_device and event.device_type != torch.autograd.DeviceType.CUDA:
-            continue  # an operator on the host; its kernels are listed themselves
-        microseconds = event.self_device_time_total if on_device else event.self_cpu_time_total
-        if microseconds > 0:
-            found.append((event.key, event.count / _PASSES, microseconds * 1e-6 / _PASSES))
-    return pass_s, sorted(found, key=lambda row: -row[2])
+    found = _device_times(profiler.events()) if on_device else _host_times(profiler.key_averages())
+    per_pass = [(name, calls / _PASSES, microseconds * 1e-6 / _PASSES) for name, (calls, microseconds) in found.items()]
+    return sorted(per_pass, key=lambda row: -row[2])
+
+
+def _device_times(events: Iterable[Any]) -> dict[str, tuple[int, float]]:
+    """Kernel -> calls and microseconds: operators on the host are left out, and annotations, which span kernels."""
+    return kernel_times(
+        (event.name, event.time_range.start, event.time_range.end)
+        for event in events
+        if event.device_type == torch.autograd.DeviceType.CUDA and not event.is_user_annotation
+    )
+
+
+def _host_times(averages: Iterable[Any]) -> dict[str, tuple[int, float]]:
+    """Operator -> calls and microseconds without those of the operators that it calls."""
+    return {event.key: (event.count, event.self_cpu_time_total) for event in averages if event.self_cpu_time_total > 0}

@@ -68,6 +68,7 @@ rule profile_networks:
         size=MEASURED_NETWORKS.get("size"),
         accuracy_classes=MEASURED_NETWORKS.get("accuracy_classes", []),
         implementation=MEASURED_NETWORKS.get("implementations", [""])[0],
+        protocol=json.dumps(NETWORKS["protocol"]),
         device=lambda wildcards, threads: run.device,
         busy_gpu_max_wait_s=lambda wildcards, threads: config["busy_gpu_max_wait_s"],
         kernel_sources=run.kernel_sources,
@@ -76,7 +77,8 @@ rule profile_networks:
     shell:
         "python {params.script:q} --size {params.size:q} --device {params.device:q} --device-type {params.device_type}"
         " --accuracy-classes {params.accuracy_classes:q} --implementation {params.implementation:q}"
-        " --output {output.profile:q} --busy-gpu-max-wait-s {params.busy_gpu_max_wait_s} > {log:q} 2>&1"
+        " --protocol {params.protocol:q} --output {output.profile:q}"
+        " --busy-gpu-max-wait-s {params.busy_gpu_max_wait_s} > {log:q} 2>&1"
 
 
 rule aggregate_networks:

@@ -7,6 +7,7 @@ python workflow/scripts/profile_networks.py --size tiny --device-type cpu --accu
 import argparse
 import csv
 import io
+import json
 import logging
 import sys
 from pathlib import Path
@@ -28,6 +29,7 @@ def main() -> None:
     parser.add_argument("--device-type", choices=["cpu", "cuda"], required=True)
     parser.add_argument("--accuracy-classes", choices=list(CLASSES), nargs="+", default=["strict"])
     parser.add_argument("--implementation", default="kernel", help="of Kronecker-sparse layers")
+    parser.add_argument("--protocol", type=json.loads, default={}, help='of whole passes: JSON, {"max_seconds": 3}')
     parser.add_argument("--device", help="what the device must be, e.g. nvidia-h200; by default any is measured")
     parser.add_argument("--busy-gpu-max-wait-s", type=float, default=0.0, help="wait so long for a GPU in use")
     parser.add_argument("--output", type=Path, required=True, help="CSV file to write")
@@ -42,6 +44,7 @@ def main() -> None:
 
 def profiles(arguments: argparse.Namespace) -> str:
     """The rows of all networks, as CSV, measured with the device locked."""
+    protocol = Protocol.from_mapping(arguments.protocol)
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n", restval="")
     writer.writeheader()
@@ -51,7 +54,7 @@ def profiles(arguments: argparse.Namespace) -> str:
         wait_until_idle(locked, arguments.busy_gpu_max_wait_s)
         for entry in profiled_entries(arguments.size, arguments.accuracy_classes, arguments.implementation):
             logging.info("%s", entry)
-            for row in profile(entry, Protocol(), arguments.device_type):
+            for row in profile(entry, protocol, arguments.device_type):
                 numbers = {name: f"{value:.6g}" for name, value in row.items() if isinstance(value, float)}
                 writer.writerow({"device": device} | row | numbers)
     return text.getvalue()
