@@ -39,7 +39,8 @@ def run_job(
     """Measures all of it and writes the record; what goes wrong on the way is a status in it.
 
     Each measurement is journalled as soon as it is there, so a job that is stopped and run again with the same
-    arguments measures only what is missing. The device is locked; this must be the first use of CUDA in the process.
+    arguments measures only what is missing, unless it gets another GPU: the measurements of a record are of one. The
+    device is locked; this must be the first use of CUDA in the process.
 
     Args:
         entries: at least one.
@@ -80,7 +81,10 @@ def identities_in(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _identity(entry: Entry, content: dict[str, Any]) -> dict[str, Any]:
-    """All that decides whether a measurement of an entry is the one that is wanted; `content` is that of its record."""
+    """All that decides whether a measurement of an entry is the one that is wanted; `content` is that of its record.
+
+    The GPU itself is part of it, not its model alone: what a record holds is compared, and two GPUs of a model differ.
+    """
     versions = content["provenance"]["software"]["versions"]
     return {
         **entry.to_dict(),
@@ -89,8 +93,10 @@ def _identity(entry: Entry, content: dict[str, Any]) -> dict[str, Any]:
         "kernel_hash": content["provenance"]["kernel_hash"],
         "torch": versions["torch"],
         "transformers": versions.get("transformers"),
+        "timm": versions.get("timm"),
         "device": content["device"]["slug"],
         "device_name": content["device"]["name"],
+        "gpu": content["device"].get("id_hash"),  # a CPU has none
         "threads": content["device"].get("threads"),
     }
 

@@ -1,14 +1,16 @@
-"""Entries on tiny networks, and a protocol that takes milliseconds."""
+"""Entries on tiny networks, a protocol that takes milliseconds, and a job of both."""
 
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 import torch
 
 from ksmm.measure.protocol import Protocol
 from ksmm.networks.entry import FULLY_CONNECTED, Entry
+from ksmm.networks.job import run_job
 
 QUICK = Protocol(min_samples=2, max_samples=2, runs_per_sample=1, max_seconds=0.05, max_seconds_per_run=30.0)
 
@@ -30,6 +32,20 @@ def changed(entry: Entry, **changes: object) -> Entry:
     return dataclasses.replace(entry, **changes)
 
 
+THREE = [
+    changed(ENTRIES["linear"], implementation=FULLY_CONNECTED),
+    ENTRIES["linear"],
+    changed(ENTRIES["linear"], accuracy_class="tf32"),
+]
+
+
+def run(folder: Path, chosen=THREE, **options) -> Path:
+    """The record of a job that measured them on the CPU."""
+    record = folder / "records" / "mine.json"
+    run_job(chosen, device_type="cpu", protocol=QUICK, record=record, journal=folder / "journal", **options)
+    return record
+
+
 @pytest.fixture(autouse=True)
 def _one_thread():
     """Tiny products on two threads of a busy machine wait for each other for milliseconds."""
@@ -37,3 +53,8 @@ def _one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True)
+def _own_lock(monkeypatch, tmp_path):
+    monkeypatch.setenv("KSMM_LOCK_DIRECTORY", str(tmp_path / "locks"))

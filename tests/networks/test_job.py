@@ -7,36 +7,13 @@ import pytest
 
 from ksmm.measure.records import RecordError, checksum
 from ksmm.networks import job
-from ksmm.networks.entry import FULLY_CONNECTED
-from ksmm.networks.job import run_job
 from ksmm.networks.measure import PoisonedNetworkError
 from ksmm.networks.measurement import NetworkMeasurement
-from ksmm.networks.profile import COLUMNS as PROFILE_COLUMNS
-from ksmm.networks.profile import profile, profiled_entries
 from ksmm.networks.records import read_record
-from ksmm.networks.sizes import SIZES
-from ksmm.networks.subjects import SUBJECTS, entries
 from ksmm.networks.table import COLUMNS, NETWORKS, aggregate, read_networks_table, write_networks_table
 from ksmm.table import TableError
 from ksmm.table_file import frame_of
-from tests.networks.conftest import ENTRIES, QUICK, changed
-
-THREE = [
-    changed(ENTRIES["linear"], implementation=FULLY_CONNECTED),
-    ENTRIES["linear"],
-    changed(ENTRIES["linear"], accuracy_class="tf32"),
-]
-
-
-@pytest.fixture(autouse=True)
-def _own_lock(monkeypatch, tmp_path):
-    monkeypatch.setenv("KSMM_LOCK_DIRECTORY", str(tmp_path / "locks"))
-
-
-def run(folder: Path, chosen=THREE, **options) -> Path:
-    record = folder / "records" / "mine.json"
-    run_job(chosen, device_type="cpu", protocol=QUICK, record=record, journal=folder / "journal", **options)
-    return record
+from tests.networks.conftest import QUICK, THREE, run
 
 
 @pytest.fixture(scope="module")
@@ -202,43 +179,3 @@ def test_a_table_that_cannot_be_used_is_refused_by_column(old, new, message, fin
     path.write_text(path.read_text().replace(old, new, 1))
     with pytest.raises(TableError, match=message):
         read_networks_table(path)
-
-
-@pytest.mark.parametrize("subject", SUBJECTS)
-@pytest.mark.parametrize("size", SIZES)
-def test_subjects_have_different_entries_with_dense_ones_to_compare_with(subject, size):
-    modes = ("eager", "cuda_graph", "compile", "compile_cuda_graph")
-    found = entries(subject, size, ["strict", "tf32", "float16"], ["kernel", "bmm"], modes)
-    assert found and len(found) == len(set(found))
-    of = {
-        (e.network, e.part, e.batch_size, e.tokens, e.cached_tokens, e.accuracy_class, e.mode)
-        for e in found
-        if e.is_dense
-    }
-    for entry in found:
-        key = (entry.network, entry.part, entry.batch_size, entry.tokens, entry.cached_tokens)
-        assert (*key, entry.accuracy_class, entry.mode) in of
-        assert entry.mode == "eager" or (entry.accuracy_class != "tf32" and entry.implementation != "bmm")
-        assert bool(entry.chains) != entry.is_dense
-
-
-@pytest.mark.parametrize(("subject", "size"), [("alexnet", "tiny"), ("vit", "huge")])
-def test_unknown_subjects_and_sizes_are_refused(subject, size):
-    with pytest.raises(ValueError, match=f"unknown (subject|size) '{subject if subject != 'vit' else size}'"):
-        entries(subject, size, ["strict"], ["bmm"], ["eager"])
-
-
-def test_a_profile_lists_kernels_and_their_shares():
-    chosen = profiled_entries("tiny", ["strict"], "bmm")
-    assert [(entry.network, entry.is_dense) for entry in chosen] == [
-        ("vit_tiny", True),
-        ("vit_tiny", False),
-        ("gpt2_tiny", True),
-        ("gpt2_tiny", False),
-    ]
-    rows = profile(chosen[1], QUICK, "cpu")
-    assert sum(row["share"] for row in rows) == pytest.approx(1)
-    assert {"aten::bmm"} <= {row["kernel"] for row in rows}
-    assert all(set(row) <= set(PROFILE_COLUMNS) and row["status"] == "ok" for row in rows)
-    (skipped,) = profile(changed(chosen[0], accuracy_class="tf32"), QUICK, "cpu")
-    assert skipped["status"] == "skipped" and "TF32" in skipped["reason"]

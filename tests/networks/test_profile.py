@@ -9,7 +9,7 @@ import torch
 from torch.autograd import DeviceType
 
 from ksmm.networks import profile as module
-from tests.networks.conftest import ENTRIES, QUICK
+from tests.networks.conftest import ENTRIES, QUICK, changed
 
 PASS_S = 0.01
 PASSES = 5
@@ -104,3 +104,19 @@ def test_a_whole_pass_is_timed_with_the_protocol(monkeypatch):
     rows = module.profile(ENTRIES["feed_forward"], QUICK, "cpu")
     assert {row["pass_s"] for row in rows} == {2.0}
     assert asked == [(QUICK, "cpu")]
+
+
+def test_a_profile_lists_kernels_and_their_shares():
+    chosen = module.profiled_entries("tiny", ["strict"], "bmm")
+    assert [(entry.network, entry.is_dense) for entry in chosen] == [
+        ("vit_tiny", True),
+        ("vit_tiny", False),
+        ("gpt2_tiny", True),
+        ("gpt2_tiny", False),
+    ]
+    rows = module.profile(chosen[1], QUICK, "cpu")
+    assert sum(row["share"] for row in rows) == pytest.approx(1)
+    assert {"aten::bmm"} <= {row["kernel"] for row in rows}
+    assert all(set(row) <= set(module.COLUMNS) and row["status"] == "ok" for row in rows)
+    (skipped,) = module.profile(changed(chosen[0], accuracy_class="tf32"), QUICK, "cpu")
+    assert skipped["status"] == "skipped" and "TF32" in skipped["reason"]
