@@ -52,6 +52,7 @@ VITS = {
     "vit_l16": VitSize(1024, 24, 16),
     "vit_h14": VitSize(1280, 32, 16, patch=14),
     "vit_tiny": VitSize(96, 2, 2, patch=8, image=32, batch_size=2, classes=10),
+    "vit_tiny_wide": VitSize(192, 2, 2, patch=8, image=32, batch_size=2, classes=10),
 }
 GPTS = {
     "gpt2_medium": GptSize(1024, 24, 16),
@@ -65,10 +66,15 @@ LLAMAS = {
 SIZES = {
     "paper": {
         "vit": "vit_s16",
-        "vits": ("vit_s16", "vit_b16", "vit_l16", "vit_h14"),
+        "larger_vits": ("vit_b16", "vit_l16", "vit_h14"),
         "gpt2": "gpt2_medium",
         "llama": "llama_8b_block",
     },
-    "tiny": {"vit": "vit_tiny", "vits": ("vit_tiny",), "gpt2": "gpt2_tiny", "llama": "llama_tiny_block"},
+    "tiny": {
+        "vit": "vit_tiny",
+        "larger_vits": ("vit_tiny_wide",),
+        "gpt2": "gpt2_tiny",
+        "llama": "llama_tiny_block",
+    },
 }
 """What a config's `size` stands for: the paper's networks, and small ones that a CPU runs through in seconds."""

@@ -119,7 +119,7 @@ def test_without_measurements_the_reason_is_given(name, networks):
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_tiny_networks_are_drawn(name, tmp_path):
     lines = drawn(name, synthetic_networks("tiny"), tmp_path)
-    assert set(lines.network) <= {"vit_tiny", "gpt2_tiny", "llama_tiny_block"}
+    assert set(lines.network) <= {"vit_tiny", "vit_tiny_wide", "gpt2_tiny", "llama_tiny_block"}
     assert not any("paper" in column for column in lines)
 
 

@@ -2,15 +2,18 @@
 
 import pytest
 
+from ksmm.networks.entry import MODES
 from ksmm.networks.sizes import SIZES
 from ksmm.networks.subjects import SUBJECTS, entries
+
+KINDS = (["strict", "tf32", "float16"], ["kernel", "bmm"], MODES)
+"""Accuracy classes, implementations and modes."""
 
 
 @pytest.mark.parametrize("subject", SUBJECTS)
 @pytest.mark.parametrize("size", SIZES)
 def test_subjects_have_different_entries_with_dense_ones_to_compare_with(subject, size):
-    modes = ("eager", "cuda_graph", "compile", "compile_cuda_graph")
-    found = entries(subject, size, ["strict", "tf32", "float16"], ["kernel", "bmm"], modes)
+    found = entries(subject, size, *KINDS)
     assert found and len(found) == len(set(found))
     of = {
         (e.network, e.part, e.batch_size, e.tokens, e.cached_tokens, e.accuracy_class, e.mode)
@@ -22,6 +25,22 @@ def test_subjects_have_different_entries_with_dense_ones_to_compare_with(subject
         assert (*key, entry.accuracy_class, entry.mode) in of
         assert entry.mode == "eager" or (entry.accuracy_class != "tf32" and entry.implementation != "bmm")
         assert bool(entry.chains) != entry.is_dense
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_no_entry_is_measured_by_two_jobs_that_may_run_on_different_gpus(size):
+    found = [entry for subject in SUBJECTS for entry in entries(subject, size, *KINDS)]
+    assert len(found) == len(set(found))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_share_of_feed_forward_networks_is_of_one_job(size):
+    for subject in SUBJECTS:
+        of_part = {part: set() for part in ("feed_forward_linears", "whole")}
+        for entry in entries(subject, size, *KINDS):
+            if entry.part in of_part and entry.is_dense and entry.mode == "eager" and "timm" not in entry.network:
+                of_part[entry.part].add((entry.network, entry.accuracy_class))
+        assert of_part["feed_forward_linears"] == of_part["whole"]
 
 
 @pytest.mark.parametrize(("subject", "size"), [("alexnet", "tiny"), ("vit", "huge")])
