@@ -43,6 +43,18 @@ def test_the_share_of_feed_forward_networks_is_of_one_job(size):
         assert of_part["feed_forward_linears"] == of_part["whole"]
 
 
+@pytest.mark.parametrize("subject", ["gpt2_prefill", "gpt2_decode", "llama"])
+@pytest.mark.parametrize("accuracy_class", ["strict", "float16"])
+def test_what_the_host_may_bind_is_measured_in_a_cuda_graph_too(subject, accuracy_class):
+    eager, replayed = (
+        {(entry.batch_size, entry.tokens, entry.implementation) for entry in found}
+        for found in (
+            entries(subject, "paper", [accuracy_class], ["kernel"], [mode]) for mode in ("eager", "cuda_graph")
+        )
+    )
+    assert replayed == eager != set()
+
+
 @pytest.mark.parametrize(("subject", "size"), [("alexnet", "tiny"), ("vit", "huge")])
 def test_unknown_subjects_and_sizes_are_refused(subject, size):
     with pytest.raises(ValueError, match=f"unknown (subject|size) '{subject if subject != 'vit' else size}'"):
