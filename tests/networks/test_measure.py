@@ -38,6 +38,16 @@ def test_a_wrong_network_has_no_time(monkeypatch):
     assert found.relative_error > found.tolerance
 
 
+def test_an_output_that_is_not_written_again_is_wrong(monkeypatch):
+    def prepare(network, mode):
+        y = network.run()  # right, and left behind by whatever ran before
+        return lambda: y
+
+    monkeypatch.setattr(module, "prepare", prepare)
+    found = measure(ENTRIES["linear"], QUICK, "cpu")
+    assert found.status == "wrong" and "NaN" in found.reason
+
+
 def test_infinity_is_wrong(monkeypatch):
     bmm = get_implementation("bmm")
     monkeypatch.setattr(type(bmm), "matmul_bias", lambda self, packed, x, bias: torch.full((34, 96), torch.inf))
