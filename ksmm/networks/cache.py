@@ -23,7 +23,12 @@ class RepeatableCache:
     is_compileable = False
 
     def __init__(
-        self, layers: int, shape: tuple[int, int, int, int], offset: int, dtype: torch.dtype, device: str
+        self,
+        layers: int,
+        shape: tuple[int, int, int, int],
+        offset: int,
+        dtype: torch.dtype,
+        device: torch.device | str,
     ) -> None:
         self.offset = offset
         self.keys = [torch.randn(shape, dtype=dtype, device=device) for _ in range(layers)]

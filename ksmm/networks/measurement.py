@@ -23,7 +23,7 @@ class NetworkMeasurement:
         median_s, iqr_s: of the samples; None unless ok.
         protocol_met: whether there are as many samples and runs as the protocol asks for; None unless ok.
         relative_error: of the first and the last item of the batch, against the dense equivalent in float64; None where
-            it got not so far.
+            it got not so far, and where the output holds NaN or infinity.
         tolerance: what that was held to; None where it got not so far.
         parameters: of the module measured; None where it could not be built.
         operations_per_row: of its linear layers, on one row (token) each; None where it could not be built.
