@@ -12,6 +12,8 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/library.h>
 
+#include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -151,12 +153,17 @@ struct Product : torch::autograd::Function<Product> {
   }
 };
 
+// Below autograd a tangent would be lost in silence: the operators say so instead.
+void check_tangents(std::initializer_list<std::reference_wrapper<const at::Tensor>> operands, const Bias& bias) {
+  bool found = bias && torch::autograd::isFwGradDefined(*bias);
+  for (const at::Tensor& operand : operands) found = found || torch::autograd::isFwGradDefined(operand);
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !found, "the kernel has no forward-mode gradients; use the reverse mode, or implementation=\"bmm\"");
+}
+
 at::Tensor ks_matmul_autograd(const at::Tensor& x, const at::Tensor& weight, std::string_view layout, const Bias& bias,
                               std::string_view precision, int64_t configuration) {
-  const auto forward_gradient = [](const at::Tensor& tensor) { return torch::autograd::isFwGradDefined(tensor); };
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      !forward_gradient(x) && !forward_gradient(weight) && !(bias && forward_gradient(*bias)),
-      "ks_matmul has no forward-mode gradients; use the reverse mode, or implementation=\"bmm\"");
+  check_tangents({x, weight}, bias);
   const bool wanted = x.requires_grad() || weight.requires_grad() || (bias && bias->requires_grad());
   if (at::GradMode::is_enabled() && wanted) return Product::apply(x, weight, layout, bias, precision, configuration);
   const at::AutoDispatchBelowADInplaceOrView guard;
@@ -166,6 +173,7 @@ at::Tensor ks_matmul_autograd(const at::Tensor& x, const at::Tensor& weight, std
 // Where gradients are wanted the features between the factors are needed, too: two products, with theirs.
 at::Tensor ks_chain_autograd(const at::Tensor& x, const at::Tensor& outer, const at::Tensor& inner, const Bias& bias,
                              int64_t outer_configuration, int64_t inner_configuration, int64_t launches) {
+  check_tangents({x, outer, inner}, bias);
   const bool wanted =
       x.requires_grad() || outer.requires_grad() || inner.requires_grad() || (bias && bias->requires_grad());
   if (at::GradMode::is_enabled() && wanted) {
