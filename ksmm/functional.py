@@ -6,6 +6,7 @@ import functools
 import math
 
 import torch
+from torch.autograd import forward_ad
 
 from ksmm.gradients import fake_product, gradients_with, save_operands
 from ksmm.implementations import Packed, get_implementation, implementations, preference
@@ -25,7 +26,9 @@ def ks_matmul(
 ) -> torch.Tensor:
     """Y = X Kᵀ + bias for the Kronecker-sparse matrix K of a canonical weight (Algorithm 2 of the paper).
 
-    Differentiable in x, weight and bias with every implementation. Under autocast all are cast as for nn.Linear.
+    Differentiable in x, weight and bias with every implementation. In forward mode (torch.func.jvp, a dual_level) "bmm"
+    multiplies whatever `implementation` says: others would lose the tangents. Under autocast all are cast as for
+    nn.Linear.
 
     >>> x, weight = torch.randn(10, 96), torch.randn(1, 192, 48, 2)
     >>> ks_matmul(x, weight).shape
@@ -58,6 +61,8 @@ def ks_matmul(
     for first, last, measured in ranges:
         if first <= batch_size <= last:
             name = measured
+    if in_forward_mode():
+        name = "bmm"  # plain operations of PyTorch, for every problem
     if get_implementation(name).differentiable and rows.numel() > 0:
         y = _multiply(name, rows, weight, layout, bias)
     else:
@@ -147,6 +152,14 @@ def autocast_operands(
         return x, weight, bias
     dtype = torch.get_autocast_dtype(device_type)
     return x.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
+
+
+def in_forward_mode() -> bool:
+    """Whether operands may have tangents, for torch.func.jvp or in a dual_level.
+
+    Asked of the mode and not of the operands: below vmap or another transform an operand does not show its tangent.
+    """
+    return forward_ad._current_level >= 0
 
 
 def flatten_batch(x: torch.Tensor, layout: str) -> torch.Tensor:

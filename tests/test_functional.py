@@ -64,8 +64,36 @@ def test_gradcheck_in_float64(name: str, layout: str) -> None:
     pattern = ksmm.Pattern(2, 4, 2, 1) if name == "bmm_strided" else ksmm.Pattern(2, 4, 2, 2)
     skip_unsupported(name, pattern, torch.float64, layout, "cpu")
     x, weight = operands(pattern, layout, torch.float64, batch_size=3)
-    assert torch.autograd.gradcheck(lambda x, w: ksmm.ks_matmul(x, w, layout, name), (x, weight))
+    assert torch.autograd.gradcheck(lambda x, w: ksmm.ks_matmul(x, w, layout, name), (x, weight), check_forward_ad=True)
     assert torch.autograd.gradgradcheck(lambda x, w: ksmm.ks_matmul(x, w, layout, name), (x, weight))
+
+
+@pytest.mark.parametrize("layout", ksmm.LAYOUTS)
+@pytest.mark.parametrize("name", ["auto", *ksmm.implementations()])
+def test_forward_mode_gradients(name: str, layout: str, device: str) -> None:
+    pattern = ksmm.Pattern(2, 4, 2, 1)
+    if name != "auto":
+        skip_unsupported(name, pattern, torch.float32, layout, device)
+    primals, tangents = (
+        [*(operand.detach() for operand in operands(pattern, layout, device=device)), torch.randn(8, device=device)]
+        for _ in range(2)
+    )
+    _, tangent = torch.func.jvp(lambda x, w, bias: ksmm.ks_matmul(x, w, layout, name, bias), (*primals,), (*tangents,))
+    (x, weight, _), (x_tangent, weight_tangent, bias_tangent) = primals, tangents
+    expected = reference_matmul(weight, x_tangent, layout) + reference_matmul(weight_tangent, x, layout)
+    expected += bias_tangent if layout == "batch_first" else bias_tangent[:, None]
+    assert relative_error(tangent, expected) < TOLERANCES[torch.float32]
+
+
+def test_the_kernel_refuses_tangents_that_it_would_lose(kernel_library: None, device: str) -> None:
+    x, inner, outer = (torch.randn(shape, device=device) for shape in ((5, 16), (2, 6, 8, 1), (1, 12, 6, 2)))
+    products = {
+        "ks_matmul": lambda x: torch.ops.ksmm.ks_matmul(x, inner, "batch_first", None, "default", -1),
+        "ks_chain": lambda x: torch.ops.ksmm.ks_chain(x, outer, inner, None, -1, -1, 0),
+    }
+    for product in products.values():
+        with torch.no_grad(), pytest.raises(NotImplementedError, match="no forward-mode gradients"):
+            torch.func.jvp(product, (x,), (x,))
 
 
 @pytest.mark.parametrize("layout", ksmm.LAYOUTS)
