@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ksmm.functional import choose, flatten_batch, ks_matmul, multiply_packed, restore_batch
+from ksmm.functional import choose, flatten_batch, in_forward_mode, ks_matmul, multiply_packed, restore_batch
 from ksmm.implementations import Packed, get_implementation
 from ksmm.patterns import Chain, Pattern
 from ksmm.problem import check_layout
@@ -64,6 +64,7 @@ class KSLinear(nn.Module):
             self.register_parameter("bias", None)
         self._frozen: list[tuple[str, Packed]] = []  # in the order of the products: K_L first
         self._frozen_for: tuple[torch.dtype, torch.device] | None = None
+        self._frozen_from: list[tuple[torch.Tensor, int | None]] = []  # the weights and their versions, in chain order
         self._is_fused = False
         self.reset_parameters()
 
@@ -114,32 +115,49 @@ class KSLinear(nn.Module):
             len(self._frozen) > 0  # torch.compile cannot trace bool() of a list
             and not torch.is_grad_enabled()
             and not torch.is_autocast_enabled(x.device.type)
+            and not in_forward_mode()
             and x.dim() > 0
             and x.shape[-1 if self.layout == "batch_first" else 0] == self.in_features
             and (x.dtype, x.device) == self._frozen_for
+            and self._has_frozen_weights()
         )
+
+    def _has_frozen_weights(self) -> bool:
+        """Whether the weights are those that were packed: the same tensors, and not changed in place since."""
+        weights = self._modules["factors"]._parameters  # iterating over self.factors takes as long as a small product
+        if len(weights) != len(self._frozen_from):  # parametrized ones are not there
+            return False
+        no_versions = torch.compiler.is_compiling()  # a version is no part of a graph
+        for weight, (packed, version) in zip(weights.values(), self._frozen_from, strict=True):
+            if weight is not packed or not (no_versions or version is None or weight._version == version):
+                return False
+        return True
 
     def freeze(self) -> KSLinear:
         """Packs the weights once, for inference, instead of at each call; returns the layer.
 
         Two factors of the kernel are then one call, and one launch on GPUs where a kernel takes the chain.
 
-        Calls under torch.no_grad() or torch.inference_mode() then use the packed weights. Freeze again after changing
-        a weight in place; train(), load_state_dict(), .to() and reset_parameters() end the freezing by themselves.
+        Calls under torch.no_grad() or torch.inference_mode() then use the packed weights, as long as the weights are
+        the same tensors and unchanged: others (torch.func.functional_call, an assignment, an optimizer's step, a
+        parametrization) are multiplied as if nothing were frozen. Not seen, so that freeze() must be called again, are
+        changes in place of `weight.data`, of a weight made in inference mode, and of any weight by a compiled layer.
+        train(), load_state_dict(), .to() and reset_parameters() end the freezing.
         """
         frozen = []
         with torch.no_grad():
             for pattern, weight in zip(self.chain, self.factors, strict=True):
                 name = choose(pattern.weight_shape, weight.dtype, self.layout, weight.device.type, self.implementation)
-                frozen.append((name, get_implementation(name).pack(weight, self.layout)))
+                frozen.append((name, get_implementation(name).pack(weight.detach(), self.layout)))
         self._frozen = frozen[::-1]
         self._frozen_for = weight.dtype, weight.device
+        self._frozen_from = [(weight, None if weight.is_inference() else weight._version) for weight in self.factors]
         self._is_fused = [name for name, _ in frozen] == ["kernel"] * 2 and self.layout == "batch_first"
         return self
 
     def unfreeze(self) -> KSLinear:
         """Drops the packed weights; returns the layer."""
-        self._frozen = []
+        self._frozen, self._frozen_from = [], []
         return self
 
     def to_dense(self) -> torch.Tensor:
@@ -171,4 +189,4 @@ class KSLinear(nn.Module):
         super()._load_from_state_dict(*args, **kwargs)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_frozen": []}
+        return {**self.__dict__, "_frozen": [], "_frozen_from": []}

@@ -46,6 +46,17 @@ def call(layer: nn.Module, x: torch.Tensor, layout: str) -> torch.Tensor:
     return layer(x) if layout == "batch_first" else layer(x.movedim(-1, 0)).movedim(0, -1)
 
 
+class Substituted(nn.Module):
+    """A layer with other parameters, by torch.func.functional_call."""
+
+    def __init__(self, layer: nn.Module, state: dict[str, torch.Tensor]) -> None:
+        super().__init__()
+        self.layer, self.state = [layer], state
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.func.functional_call(self.layer[0], self.state, (x,))
+
+
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("shape", [(), (7,), (2, 3), (2, 3, 4), (0,)])
 @pytest.mark.parametrize(("name", "layout"), COMBINATIONS)
@@ -91,6 +102,8 @@ def test_the_kernel_compiles_without_graph_breaks_when_frozen(layout: str, devic
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
     x = torch.randn(4, layer.in_features, device=device)
     with torch.no_grad():
+        torch.testing.assert_close(call(compiled, x, layout), call(layer, x, layout))
+        layer.factors[0] = nn.Parameter(torch.randn_like(layer.factors[0]))
         torch.testing.assert_close(call(compiled, x, layout), call(layer, x, layout))
 
 
@@ -214,6 +227,67 @@ class TestFreeze:
         with torch.no_grad():
             layer.factors[0].mul_(3)
             torch.testing.assert_close(layer(x), dense_twin(layer)(x), rtol=1e-4, atol=1e-5)
+
+    @pytest.mark.parametrize(("name", "layout"), COMBINATIONS)
+    @pytest.mark.parametrize(
+        "change", ["in place", "a part in place", "assigned", "functional_call", "parametrized", "optimizer"]
+    )
+    def test_other_weights_are_not_multiplied_as_the_packed_ones(self, change: str, name: str, layout: str) -> None:
+        layer = ksmm.KSLinear(CHAIN, layout=layout, implementation=name).freeze()
+        x, multiply = torch.randn(5, layer.in_features), layer
+        with torch.no_grad():
+            call(layer, x, layout)
+            if change == "in place":
+                layer.factors[1].mul_(3)
+            elif change == "a part in place":
+                layer.factors[0][0, 2] = 7.0
+            elif change == "assigned":
+                layer.factors[0] = nn.Parameter(torch.randn_like(layer.factors[0]))
+            elif change == "parametrized":
+                nn.utils.parametrize.register_parametrization(layer.factors, "1", nn.Softplus())
+            elif change == "optimizer":
+                for weight in layer.factors:
+                    weight.grad = torch.randn_like(weight)
+                torch.optim.SGD(layer.factors.parameters(), lr=0.1).step()
+            else:
+                state = {key: torch.randn_like(value) for key, value in layer.state_dict().items()}
+                multiply = Substituted(layer, state)
+                layer = ksmm.KSLinear(CHAIN, layout=layout, implementation=name)
+                layer.load_state_dict(state)
+            torch.testing.assert_close(call(multiply, x, layout), dense_twin(layer)(x), rtol=1e-4, atol=1e-4)
+
+    def test_takes_the_packed_weights_as_long_as_they_are_the_same(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        layer = ksmm.KSLinear(CHAIN).freeze()
+        x = torch.randn(5, layer.in_features)
+        with torch.no_grad():
+            expected = layer(x)
+            monkeypatch.setattr(layer, "_multiply", None)
+            layer.bias.add_(1)
+            torch.testing.assert_close(layer(x), expected + 1)
+
+    def test_weights_made_in_inference_mode(self) -> None:
+        with torch.inference_mode():
+            layer = ksmm.KSLinear(CHAIN)
+            x = torch.randn(5, layer.in_features)
+            torch.testing.assert_close(layer.freeze()(x), dense_twin(layer)(x), rtol=1e-4, atol=1e-5)
+
+    @pytest.mark.parametrize(("name", "layout"), COMBINATIONS)
+    def test_forward_mode_gradients(self, name: str, layout: str) -> None:
+        layer = ksmm.KSLinear(CHAIN, bias=False, layout=layout, implementation=name).freeze()
+        x, tangent = torch.randn(2, 5, layer.in_features)
+        with torch.no_grad():
+            _, y_tangent = torch.func.jvp(lambda x: call(layer, x, layout), (x,), (tangent,))
+            torch.testing.assert_close(y_tangent, dense_twin(layer)(tangent), rtol=1e-4, atol=1e-5)
+
+    def test_is_exported_and_traced(self) -> None:
+        for name in ("auto", "bmm"):
+            layer = ksmm.KSLinear(CHAIN, implementation=name).freeze()
+            x = torch.randn(5, layer.in_features)
+            with torch.no_grad():
+                expected = layer(x)
+                for strict in (False, True):
+                    torch.testing.assert_close(torch.export.export(layer, (x,), strict=strict).module()(x), expected)
+                torch.testing.assert_close(torch.jit.trace(layer, (x,))(x), expected)
 
     def test_bad_input_is_still_named(self) -> None:
         layer = ksmm.KSLinear(CHAIN).freeze()
