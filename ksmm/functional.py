@@ -146,12 +146,24 @@ choices._dynamo_marked_constant = choose._dynamo_marked_constant = True
 def autocast_operands(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """The operands in the autocast dtype where autocast is enabled; float64 is left alone, as PyTorch does."""
+    """The operands as autocast would hand them to nn.Linear: those in a floating-point dtype in the autocast dtype.
+
+    All but float64, which PyTorch casts nowhere; so what did not fit together before may not fit together here either.
+    """
     device_type = x.device.type
-    if not torch.is_autocast_enabled(device_type) or x.dtype == torch.float64:
+    if not autocasts(device_type):
         return x, weight, bias
     dtype = torch.get_autocast_dtype(device_type)
-    return x.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
+    return _autocast(x, dtype), _autocast(weight, dtype), None if bias is None else _autocast(bias, dtype)
+
+
+def _autocast(operand: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return operand.to(dtype) if operand.is_floating_point() and operand.dtype != torch.float64 else operand
+
+
+def autocasts(device_type: str) -> bool:
+    """Whether autocast is enabled on a device; meta has none to ask for."""
+    return torch.amp.is_autocast_available(device_type) and torch.is_autocast_enabled(device_type)
 
 
 def in_forward_mode() -> bool:

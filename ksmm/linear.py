@@ -9,7 +9,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from ksmm.functional import choose, flatten_batch, in_forward_mode, ks_matmul, multiply_packed, restore_batch
+from ksmm.functional import (
+    autocasts,
+    choose,
+    flatten_batch,
+    in_forward_mode,
+    ks_matmul,
+    multiply_packed,
+    restore_batch,
+)
 from ksmm.implementations import Packed, get_implementation
 from ksmm.patterns import Chain, Pattern
 from ksmm.problem import check_layout
@@ -114,7 +122,7 @@ class KSLinear(nn.Module):
         return (
             len(self._frozen) > 0  # torch.compile cannot trace bool() of a list
             and not torch.is_grad_enabled()
-            and not torch.is_autocast_enabled(x.device.type)
+            and not autocasts(x.device.type)
             and not in_forward_mode()
             and x.dim() > 0
             and x.shape[-1 if self.layout == "batch_first" else 0] == self.in_features

@@ -141,6 +141,37 @@ def test_autocast_casts_as_for_a_linear_layer() -> None:
     assert x.grad.dtype == weight.grad.dtype == torch.float32
 
 
+@pytest.mark.parametrize("of_x", [torch.int64, torch.float64, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("of_weight", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("of_bias", [torch.float64, torch.float32, None], ids=str)
+def test_autocast_takes_and_refuses_the_dtypes_that_a_linear_layer_does(
+    of_x: torch.dtype, of_weight: torch.dtype, of_bias: torch.dtype | None
+) -> None:
+    x, weight = torch.ones(5, PATTERN.columns, dtype=of_x), torch.ones(PATTERN.weight_shape, dtype=of_weight)
+    bias = None if of_bias is None else torch.ones(PATTERN.rows, dtype=of_bias)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        try:
+            expected = torch.nn.functional.linear(x, to_dense(weight), bias)
+        except RuntimeError:
+            with pytest.raises(ValueError, match=r"dtype|convert"):
+                ksmm.ks_matmul(x, weight, bias=bias)
+        else:
+            torch.testing.assert_close(ksmm.ks_matmul(x, weight, bias=bias), expected)
+
+
+@pytest.mark.parametrize("name", ["auto", "bmm", "kernel"])
+@pytest.mark.parametrize("layout", ksmm.LAYOUTS)
+def test_the_meta_device_has_shapes_and_gradients(name: str, layout: str) -> None:
+    if name != "auto":
+        skip_unsupported(name, PATTERN, torch.float32, layout, "cpu")
+    x, weight = operands(PATTERN, layout, device="meta")
+    y = ksmm.ks_matmul(x, weight, layout, name)
+    assert y.device.type == "meta"
+    assert y.shape == ((9, PATTERN.rows) if layout == "batch_first" else (PATTERN.rows, 9))
+    y.sum().backward()
+    assert x.grad.shape == x.shape and weight.grad.shape == weight.shape
+
+
 def test_auto_takes_a_supported_implementation() -> None:
     for layout in ksmm.LAYOUTS:
         for dtype in (*TOLERANCES, torch.float64):

@@ -142,6 +142,9 @@ def test_initial_values_are_uniform_within_the_bound() -> None:
 def test_device_and_dtype_arguments() -> None:
     layer = ksmm.KSLinear(CHAIN, device="meta", dtype=torch.bfloat16)
     assert {(p.device.type, p.dtype) for p in layer.parameters()} == {("meta", torch.bfloat16)}
+    x = torch.empty(5, layer.in_features, device="meta", dtype=torch.bfloat16)
+    with torch.no_grad():
+        assert layer(x).shape == layer.freeze()(x).shape == (5, layer.out_features)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
