@@ -12,25 +12,11 @@ from torch import nn
 from ksmm.heuristic import default_chain
 from ksmm.linear import KSLinear
 from ksmm.patterns import Chain, Pattern
-from ksmm.problem import dtype_name
+from ksmm.refusal import refusal
 from ksmm.replacement_report import Replaced, ReplacementReport
 
 Rule = Callable[[int, int], Chain | Iterable[Pattern | tuple[int, int, int, int]] | None]
 """From in_features and out_features to a chain; None leaves the layer as it is."""
-
-_READERS = (nn.MultiheadAttention, nn.TransformerEncoderLayer)
-"""Modules of PyTorch that read the weight of a linear layer below them instead of calling the layer."""
-
-_HOOKS = (
-    "_forward_hooks",
-    "_forward_pre_hooks",
-    "_backward_hooks",
-    "_backward_pre_hooks",
-    "_state_dict_hooks",
-    "_state_dict_pre_hooks",
-    "_load_state_dict_pre_hooks",
-    "_load_state_dict_post_hooks",
-)
 
 
 def replace_linear(
@@ -56,7 +42,7 @@ def replace_linear(
         model: changed in place; it must contain the layers, not be one.
         rule: from (in_features, out_features) to a chain of that size, in the paper's order; None leaves a layer dense.
         modules: names of layers as in model.named_modules(): a glob ("*.mlp.*"; * matches dots too) or a compiled
-            regular expression, which must match the whole name; or several of them.
+            regular expression, which must match the whole name; or several of them, each of which must match a layer.
         exclude: the same; what it matches is left as it is.
         implementation: of the new layers, as for KSLinear.
 
@@ -64,14 +50,15 @@ def replace_linear(
         What was replaced and what was left, with parameters and operations before and after.
 
     Raises:
-        ValueError: no layer has such a name, or one of those chosen cannot be replaced: its weight or bias is shared
-            with another module (tied embeddings), it has hooks or parametrizations, it is of a subclass of nn.Linear,
-            its parent reads its weight instead of calling it (nn.MultiheadAttention), it is not in a floating-point
-            dtype, or the rule gives a chain of another size. The message names every such layer and why.
+        ValueError: no layer has such a name, or one that was chosen and has a chain cannot be replaced: its weight or
+            bias is shared with another module (tied embeddings), it has hooks, parametrizations, a forward, buffers or
+            modules of its own, it is of a subclass of nn.Linear, its parent does not call it (nn.MultiheadAttention
+            reads its weight, torch.compile keeps what it compiled), it is not in a floating-point dtype, or the rule
+            gives a chain of another size. The message names every such layer and why.
     """
-    chosen = _chosen(model, _names(modules), _names(exclude))
-    refused = {name: reason for name, module in chosen.items() if (reason := _refusal(model, name, module))}
-    chains = {} if refused else _chains(chosen, rule, refused)
+    chosen = _chosen(model, _names(modules, "modules"), _names(exclude, "exclude"))
+    refused: dict[str, str] = {}
+    chains = _chains(model, chosen, rule, refused)
     if refused:
         lines = "\n".join(f"  {name}: {reason}" for name, reason in refused.items())
         raise ValueError(f"these layers cannot be replaced; leave them out with exclude=, or mend them:\n{lines}")
@@ -107,72 +94,61 @@ def linear_sizes(module: nn.Module) -> tuple[int, int]:
     return tuple(module.weight.shape)  # Conv1D keeps the transposed matrix
 
 
-def _names(given: str | re.Pattern[str] | Iterable[str | re.Pattern[str]]) -> list[re.Pattern[str]]:
-    listed = [given] if isinstance(given, str | re.Pattern) else list(given)
-    return [entry if isinstance(entry, re.Pattern) else re.compile(fnmatch.translate(entry)) for entry in listed]
+class _Name:
+    """A glob or a compiled regular expression, as it was given and as it is matched."""
+
+    def __init__(self, given: str | re.Pattern[str], argument: str) -> None:
+        expression = given if isinstance(given, re.Pattern) else re.compile(fnmatch.translate(given))
+        self.matches = expression.fullmatch
+        text = given.pattern if isinstance(given, re.Pattern) else given
+        self.text = f"{text!r} ({argument}=)"
 
 
-def _chosen(model: nn.Module, wanted: list[re.Pattern], unwanted: list[re.Pattern]) -> dict[str, nn.Module]:
+def _names(given: str | re.Pattern[str] | Iterable[str | re.Pattern[str]], argument: str) -> list[_Name]:
+    return [_Name(entry, argument) for entry in ([given] if isinstance(given, str | re.Pattern) else given)]
+
+
+def _chosen(model: nn.Module, wanted: list[_Name], unwanted: list[_Name]) -> dict[str, nn.Module]:
     """The linear layers of these names, every name of a layer that has several."""
     if is_linear(model):
         raise ValueError(f"the model is itself a {type(model).__name__}; put a KSLinear in its place where it is used")
     linear = {name: module for name, module in model.named_modules(remove_duplicate=False) if is_linear(module)}
+    known = ", ".join(list(linear)[:8]) + (" ..." if len(linear) > 8 else "") or "none in this model"
+    astray = [entry.text for entry in (*wanted, *unwanted) if not any(map(entry.matches, linear))]
+    if astray:
+        raise ValueError(f"no linear layer has a name that matches {', '.join(astray)}; there are {known}")
     found = {
         name: module
         for name, module in linear.items()
-        if any(p.fullmatch(name) for p in wanted) and not any(p.fullmatch(name) for p in unwanted)
+        if any(entry.matches(name) for entry in wanted) and not any(entry.matches(name) for entry in unwanted)
     }
     if not found:
-        known = ", ".join(list(linear)[:8]) + (" ..." if len(linear) > 8 else "")
-        asked = ", ".join(repr(pattern.pattern) for pattern in wanted)
-        raise ValueError(f"no linear layer has a name that matches {asked}; there are {known or 'none in this model'}")
+        raise ValueError(f"modules= without exclude= leaves no linear layer to replace; there are {known}")
     return found
 
 
-def _refusal(model: nn.Module, name: str, module: nn.Module) -> str | None:
-    """None if a layer can be replaced, else why not."""
-    parent = model.get_submodule(name.rpartition(".")[0])
-    if isinstance(parent, _READERS):
-        return f"its parent, a {type(parent).__name__}, reads its weight instead of calling it"
-    if hasattr(module, "parametrizations"):
-        return "its parameters are parametrized; torch.nn.utils.parametrize.remove_parametrizations ends that"
-    if isinstance(module, nn.Linear) and type(module) is not nn.Linear:
-        return f"it is a {type(module).__name__}, of which only its class knows what it computes; nn.Linear is replaced"
-    hooks = [hook for hook in _HOOKS if getattr(module, hook, None)]
-    if hooks:
-        return f"it has hooks ({hooks[0].strip('_').replace('_', ' ')}), which would be lost; remove them first"
-    if not module.weight.is_floating_point():
-        return f"its weight has dtype {dtype_name(module.weight.dtype)}; a floating-point dtype is needed"
-    return _shared(model, name, module)
-
-
-def _shared(model: nn.Module, name: str, module: nn.Module) -> str | None:
-    """Where else a layer, or one of its parameters, is used; None if nowhere."""
-    own = {id(parameter): own_name for own_name, parameter in module.named_parameters(recurse=False)}
-    for other, parameter in model.named_parameters(remove_duplicate=False):
-        holder = other.rpartition(".")[0]
-        if id(parameter) in own and holder != name:
-            return f"its {own[id(parameter)]} is shared with {other}, which would keep the old one"
-    return None
-
-
-def _chains(chosen: dict[str, nn.Module], rule: Rule, refused: dict[str, str]) -> dict[str, Chain]:
-    """The chain of each layer that the rule gives one; why a chain does not do goes to `refused`."""
+def _chains(model: nn.Module, chosen: dict[str, nn.Module], rule: Rule, refused: dict[str, str]) -> dict[str, Chain]:
+    """The chain of each layer that the rule gives one and that can be replaced; why others cannot goes to `refused`."""
     chains = {}
     for name, module in chosen.items():
         in_features, out_features = linear_sizes(module)
+        reason = None
         try:
             given = rule(in_features, out_features)
-            chain = given if given is None or isinstance(given, Chain) else Chain(given)
+            if given is None:
+                continue
+            chain = given if isinstance(given, Chain) else Chain(given)
         except (ValueError, TypeError) as error:
-            refused[name] = f"the rule has no chain for ({in_features}, {out_features}): {error}"
-            continue
-        if chain is None:
-            continue
-        if chain.shape != (out_features, in_features):
-            rows, columns = chain.shape
-            refused[name] = f"it is {in_features} -> {out_features}, and the rule's chain {chain} {columns} -> {rows}"
-        chains[name] = chain
+            reason = f"the rule has no chain for ({in_features}, {out_features}): {error}"
+        else:
+            if chain.shape != (out_features, in_features):
+                rows, columns = chain.shape
+                reason = f"it is {in_features} -> {out_features}, and the rule's chain {chain} {columns} -> {rows}"
+        reason = refusal(model, name, module) or reason
+        if reason is None:
+            chains[name] = chain
+        else:
+            refused[name] = reason
     return chains
 
 

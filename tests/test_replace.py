@@ -41,6 +41,11 @@ def llama():
     return LlamaForCausalLM(config), torch.randint(100, (2, 12))
 
 
+def heads(make):
+    """Names of the layers that share a weight, or have no chain."""
+    return () if make is vit else "lm_head"
+
+
 def first_output(model, x):
     with torch.no_grad():
         return model(x)[0]
@@ -53,7 +58,7 @@ def test_a_network_computes_what_its_dense_equivalent_does(make, dtype, toleranc
     model = model.eval().to(dtype)
     x = x.to(dtype) if x.is_floating_point() else x
     before = first_output(model, x)
-    report = ksmm.replace_linear(model, small_chain, exclude="lm_head")
+    report = ksmm.replace_linear(model, small_chain, exclude=heads(make))
     assert len(report.replaced) >= 8 and report.left == ()
     y = first_output(model, x)
     expected = first_output(dense_equivalent(model), x)
@@ -66,7 +71,7 @@ def test_a_network_computes_what_its_dense_equivalent_does(make, dtype, toleranc
 def test_the_state_is_saved_and_loaded(make, tmp_path):
     (one, x), (two, _) = make(), make()
     for model in (one, two):
-        ksmm.replace_linear(model.eval(), small_chain, exclude="lm_head", implementation="bmm")
+        ksmm.replace_linear(model.eval(), small_chain, exclude=heads(make), implementation="bmm")
     torch.save(one.state_dict(), tmp_path / "state.pt")
     two.load_state_dict(torch.load(tmp_path / "state.pt"))
     torch.testing.assert_close(first_output(two, x), first_output(one, x))
@@ -142,6 +147,36 @@ def hook(model):
     model[0].register_forward_hook(lambda module, inputs, output: output)
 
 
+def tensor_hook(model):
+    model[0].weight.register_hook(lambda gradient: gradient)
+
+
+def hook_after_accumulation(model):
+    model[0].weight.register_post_accumulate_grad_hook(lambda parameter: None)
+
+
+def forward_of_the_instance(model):
+    layer = model[0]
+    layer.forward = lambda x: nn.functional.linear(x, 2 * layer.weight, layer.bias)
+
+
+def buffer(model):
+    model[0].register_buffer("scale", torch.ones(()))
+
+
+def module_inside(model):
+    model[0].adapter = nn.Linear(32, 4)
+
+
+def shared_memory(model):
+    model.append(nn.Linear(32, 64))
+    model[3].weight = nn.Parameter(model[0].weight.detach())
+
+
+def compiled(model):
+    model[0] = torch.compile(model[0])
+
+
 def parametrization(model):
     nn.utils.parametrizations.weight_norm(model[0])
 
@@ -162,7 +197,14 @@ def integers(model):
     [
         (shared_weight, r"0: its weight is shared with 3\.weight(?s:.)*3: its weight is shared with 0\.weight"),
         (shared_module, r"0: its weight is shared with 3\.weight"),
+        (shared_memory, r"0: its weight lies in the same memory as 3\.weight"),
         (hook, r"0: it has hooks \(forward hooks\)"),
+        (tensor_hook, r"0: it has hooks \(backward hooks on its weight\)"),
+        (hook_after_accumulation, r"0: it has hooks \(post accumulate grad hooks on its weight\)"),
+        (forward_of_the_instance, r"0: it has a forward of its own"),
+        (buffer, r"0: it has buffers of its own \(scale\)"),
+        (module_inside, r"0: it has modules of its own \(adapter\)"),
+        (compiled, r"0\._orig_mod: torch\.compile has compiled it"),
         (parametrization, r"0: its parameters are parametrized"),
         (subclass, r"0: it is a Special"),
         (integers, r"0: its weight has dtype int8"),
@@ -180,7 +222,14 @@ def test_what_cannot_be_replaced_is_refused_by_name_and_nothing_is_changed(spoil
 
 def test_tied_embeddings_are_refused_by_name():
     with pytest.raises(ValueError, match=r"lm_head: its weight is shared with transformer\.wte\.weight"):
-        ksmm.replace_linear(gpt2()[0])
+        ksmm.replace_linear(gpt2()[0], small_chain)
+
+
+def test_what_the_rule_leaves_dense_is_not_refused():
+    model = gpt2()[0]
+    report = ksmm.replace_linear(model, lambda n, m: None if m == 100 else small_chain(n, m))
+    assert report.left == ("lm_head",) and len(report.replaced) == 8
+    assert model.lm_head.weight is model.transformer.wte.weight
 
 
 def test_a_parent_that_reads_the_weight_is_refused():
@@ -206,6 +255,36 @@ def test_a_rule_whose_chain_does_not_fit_is_refused(rule, message):
 def test_a_name_that_no_layer_has_is_an_error_that_lists_them(modules):
     with pytest.raises(ValueError, match=r"no linear layer has a name that matches .*; there are 0, 2"):
         ksmm.replace_linear(two_layers(), modules=modules)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ({"modules": ["0", "*.mlp"]}, r"matches '\*\.mlp' \(modules=\); there are 0, 2$"),
+        ({"exclude": "lm_haed"}, r"matches 'lm_haed' \(exclude=\)"),
+        ({"exclude": ["2", re.compile("[0-9]{2}")]}, r"matches '\[0-9\]\{2\}' \(exclude=\)"),
+        ({"modules": "3", "exclude": "4"}, r"matches '3' \(modules=\), '4' \(exclude=\)"),
+        ({"modules": "2", "exclude": "*"}, r"leaves no linear layer to replace; there are 0, 2$"),
+        ({"modules": []}, r"leaves no linear layer to replace"),
+    ],
+)
+def test_each_name_that_no_layer_has_is_an_error(names, message):
+    with pytest.raises(ValueError, match=message):
+        ksmm.replace_linear(two_layers(), small_chain, **names)
+
+
+def test_layers_below_a_compiled_module_are_replaced():
+    model = nn.Sequential(torch.compile(two_layers(), backend="eager"))
+    x = torch.randn(3, 32)
+    before = model(x)
+    assert len(ksmm.replace_linear(model, small_chain).replaced) == 2
+    assert not torch.allclose(model(x), before)
+
+
+def test_parameters_in_memory_of_their_own_share_none():
+    for device in ("cpu", "meta"):
+        model = nn.Sequential(nn.Linear(32, 64, device=device), nn.Linear(64, 0, device=device), nn.Linear(0, 64))
+        assert len(ksmm.replace_linear(model, small_chain, modules="0").replaced) == 1
 
 
 def test_a_layer_alone_is_refused():

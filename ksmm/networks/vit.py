@@ -9,7 +9,9 @@ from ksmm.networks.entry import Entry
 from ksmm.networks.network import Network, OneOutput, UnavailableError, require_transformers
 from ksmm.networks.sizes import VITS, VitSize
 
-REPLACED = ("*q_proj", "*k_proj", "*v_proj", "*fc1", "*fc2")
+_ATTENTION = ("*q_proj", "*k_proj", "*v_proj")
+_FEED_FORWARD = ("*fc1", "*fc2")
+REPLACED = (*_ATTENTION, *_FEED_FORWARD)
 """What appendix B.7 replaces: the projections for queries, keys, values, both layers of the feed-forward network."""
 
 _LINEAR = {"linear_n_n": (1, 1), "linear_4n_n": (1, 4), "linear_n_4n": (4, 1)}
@@ -39,12 +41,12 @@ def build_vit(entry: Entry) -> Network:
         images = torch.randn(entry.batch_size, 3, size.image, size.image)
         return Network(OneOutput(model, "logits"), (images,), REPLACED, tuple(model.vit.layers))
     block = _model(size, 1).vit.layers[0]
-    module = {
-        "feed_forward": lambda: block.mlp,
-        "attention": lambda: OneOutput(block.attention),
-        "block": lambda: block,
-    }
-    return _network(module[entry.part](), entry, size.hidden, REPLACED)
+    module, replaced = {
+        "feed_forward": lambda: (block.mlp, _FEED_FORWARD),
+        "attention": lambda: (OneOutput(block.attention), _ATTENTION),
+        "block": lambda: (block, REPLACED),
+    }[entry.part]()
+    return _network(module, entry, size.hidden, replaced)
 
 
 def _network(module: nn.Module, entry: Entry, features: int, replaced: tuple[str, ...]) -> Network:
