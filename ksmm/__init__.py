@@ -12,6 +12,7 @@ from ksmm.catalogue import (
 from ksmm.functional import ks_matmul
 from ksmm.heuristic import default_chain
 from ksmm.implementations import implementations
+from ksmm.implementations.kernel import load_kernel
 from ksmm.linear import KSLinear
 from ksmm.pattern_lists import benchmark_patterns, energy_patterns
 from ksmm.patterns import Chain, Pattern
@@ -36,6 +37,7 @@ __all__ = [
     "implementations",
     "kaleidoscope",
     "ks_matmul",
+    "load_kernel",
     "low_rank",
     "monarch",
     "replace_linear",

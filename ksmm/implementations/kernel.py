@@ -156,6 +156,20 @@ def load() -> tuple[build.Manifest | None, str | None]:
     return manifest, None
 
 
+def load_kernel() -> None:
+    """Loads the kernel library, which the first product does otherwise.
+
+    For a process that reads a saved graph before it multiplies: torch.export.load and torch.jit.load must know the
+    kernel's operators.
+
+    Raises:
+        RuntimeError: there is no library, or it cannot be loaded; the message says why, and what to do.
+    """
+    manifest, reason = load()
+    if manifest is None:
+        raise RuntimeError(reason)
+
+
 def _without_cuda(manifest: build.Manifest) -> str | None:
     if not manifest.cuda_architectures:
         return f"the kernel library is built without CUDA: {manifest.without_cuda}"
