@@ -145,13 +145,14 @@ class Chain:
     (384, 384)
 
     Raises:
+        TypeError: it is not a list of patterns, or an entry of one is not an integer.
         ValueError: the list is empty, or the columns of one factor differ from the rows of the next.
     """
 
     patterns: tuple[Pattern, ...]
 
     def __init__(self, patterns: Iterable[Pattern | tuple[int, int, int, int]]) -> None:
-        factors = tuple(p if isinstance(p, Pattern) else Pattern(*p) for p in patterns)
+        factors = _listed_patterns(patterns)
         if not factors:
             raise ValueError(
                 "a chain needs at least one pattern; give a list such as [(1, 192, 48, 2), (2, 48, 192, 1)]"
@@ -191,3 +192,16 @@ class Chain:
     def density(self) -> float:
         """Number of weights over the number of entries of W."""
         return self.nnz / math.prod(self.shape)
+
+
+def _listed_patterns(given: object) -> tuple[Pattern, ...]:
+    listed = list(given) if isinstance(given, Iterable) and not isinstance(given, str | Pattern) else [None]
+    if not all(isinstance(entry, Iterable) and not isinstance(entry, str) for entry in listed):
+        raise TypeError(
+            f"the chain is {given!r}; it must be a list of patterns (a, b, c, d), also for one factor, such as "
+            "[(1, 192, 48, 2)]; ksmm.default_chain(in_features, out_features) gives a chain of a size"
+        )
+    for position, entries in enumerate(map(tuple, listed), start=1):
+        if len(entries) != 4:
+            raise TypeError(f"factor {position} of the chain is {entries}; it must be four integers (a, b, c, d)")
+    return tuple(entry if isinstance(entry, Pattern) else Pattern(*entry) for entry in listed)

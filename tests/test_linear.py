@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import math
+import re
 
 import pytest
 import torch
@@ -311,3 +312,20 @@ def test_bad_arguments_are_named() -> None:
         ksmm.KSLinear(CHAIN, layout="first")
     with pytest.raises(ValueError, match="unknown implementation 'fast'"):
         ksmm.KSLinear(CHAIN, implementation="fast")
+
+
+@pytest.mark.parametrize("chain", [(1, 12, 6, 2), ksmm.Pattern(1, 12, 6, 2), 16, None, "1,12,6,2", ["1,12,6,2"], [5]])
+def test_what_is_no_list_of_patterns_is_named(chain: object) -> None:
+    message = f"the chain is {re.escape(repr(chain))}; it must be a list of patterns .* such as .*default_chain"
+    with pytest.raises(TypeError, match=message):
+        ksmm.KSLinear(chain)
+
+
+def test_factors_of_other_lengths_are_named() -> None:
+    with pytest.raises(TypeError, match=r"factor 2 of the chain is \(6, 8, 1\); it must be four integers"):
+        ksmm.KSLinear([(1, 12, 6, 2), [6, 8, 1]])
+
+
+def test_any_iterable_of_patterns_makes_a_chain() -> None:
+    for chain in (iter(CHAIN), [list(entries) for entries in CHAIN], torch.tensor(CHAIN).tolist(), ksmm.Chain(CHAIN)):
+        assert ksmm.KSLinear(chain).chain == ksmm.Chain(CHAIN)
