@@ -34,6 +34,9 @@ class KSLinear(nn.Module):
     The state is the same for every implementation and layout: `factors.0` … `factors.{L-1}`, canonical weights of
     shape (a, b, c, d) in the chain's order, and `bias` of shape (out_features,).
 
+    There is no `weight`: a module that reads that of a layer, instead of calling the layer, needs nn.Linear. to_dense()
+    does not stand in for it, as initialising what that returns would initialise nothing.
+
     Args:
         chain: the patterns of the factors, in the paper's order W = K_1 … K_L; a Chain, or patterns or tuples.
         bias: whether a bias is added.
@@ -181,6 +184,15 @@ class KSLinear(nn.Module):
             f"in_features={self.in_features}, out_features={self.out_features}, chain={self.chain}, "
             f"bias={self.bias is not None}, layout={self.layout}, implementation={self.implementation}"
         )
+
+    def __getattr__(self, name: str) -> Any:
+        """As nn.Module's; says of `weight` why there is none."""
+        if name == "weight":
+            raise AttributeError(
+                "a KSLinear has no weight: its factors are in .factors, and .to_dense() multiplies them; a layer whose "
+                "weight others read must stay as it is, with exclude= of ksmm.replace_linear"
+            )
+        return super().__getattr__(name)
 
     def train(self, mode: bool = True) -> KSLinear:
         """As nn.Module.train; ends the freezing when it enters training."""

@@ -305,6 +305,15 @@ def test_says_what_it_is() -> None:
         assert part in text
 
 
+def test_who_reads_the_weight_is_told_what_to_do() -> None:
+    layer = ksmm.KSLinear(CHAIN)
+    with pytest.raises(AttributeError, match=r"no weight: .*to_dense\(\).*exclude= of ksmm\.replace_linear"):
+        _ = layer.weight
+    assert not hasattr(layer, "weight") and getattr(layer, "weight", None) is None
+    with pytest.raises(AttributeError, match="no attribute 'wait'"):
+        _ = layer.wait
+
+
 def test_bad_arguments_are_named() -> None:
     with pytest.raises(ValueError, match="do not chain"):
         ksmm.KSLinear([(1, 4, 6, 2), (1, 4, 6, 2)])
