@@ -29,6 +29,7 @@ from pathlib import Path
 import torch
 
 from ksmm import ninja_file, toolchain
+from ksmm.cache import cache_folder
 from ksmm.toolchain import BuildError, Toolchain, find_toolchain, missing_tools
 
 SOURCES = Path(__file__).parent / "csrc"
@@ -88,8 +89,8 @@ def build_directories() -> list[Path]:
     wanted = os.environ.get("KSMM_BUILD_DIRECTORY")
     if wanted:
         return [Path(wanted).expanduser().absolute()]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return [Path(__file__).parent / "_build", cache / "ksmm"]
+    cache = cache_folder()
+    return [Path(__file__).parent / "_build", *([] if cache is None else [cache])]
 
 
 def find(sources: Path | None = None) -> Manifest | None:

@@ -185,6 +185,8 @@ def _tune(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         raise _BadInputError(str(error)) from None
     file = arguments.output or user_file(device_slug(device_type))
+    if file is None:
+        raise _BadInputError("there is no home directory to keep the times in; name a file with --output")
     try:
         outcome = tune(tasks, file, max_seconds=arguments.max_seconds, again=arguments.again)
     except PoisonedDeviceError as error:

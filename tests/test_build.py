@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from ksmm import build, ninja_file, toolchain
+from ksmm.tuning import knowledge
 
 needs_compiler = pytest.mark.skipif(build.missing_tools() is not None, reason=str(build.missing_tools()))
 
@@ -201,6 +202,22 @@ def test_build_directories(monkeypatch, tmp_path):
     monkeypatch.delenv("KSMM_BUILD_DIRECTORY")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert build.build_directories() == [Path(build.__file__).parent / "_build", tmp_path / "ksmm"]
+
+
+def test_without_a_home_all_but_its_folder_is_there(monkeypatch, tmp_path):
+    def refuse(user):
+        raise KeyError(user)
+
+    for variable in ("KSMM_BUILD_DIRECTORY", "KSMM_TUNING_FILE", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", refuse)
+    knowledge.forget()
+    try:
+        assert build.build_directories() == [Path(build.__file__).parent / "_build"]
+        assert knowledge.user_file("cpu") is None
+        assert isinstance(knowledge.known((1, 48, 24, 2), torch.float32, "batch_first", "", "cpu"), tuple)
+    finally:
+        knowledge.forget()
 
 
 def test_cuda_architectures(monkeypatch):

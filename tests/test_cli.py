@@ -94,6 +94,12 @@ def test_cuda_asked_for_and_absent(command, capsys):
     assert "a CUDA device was asked for, but PyTorch sees none" in error
 
 
+def test_tuning_without_a_home_asks_for_a_file(monkeypatch, capsys):
+    monkeypatch.setattr(cli, "user_file", lambda slug: None)
+    assert run("tune 1,4,4,1 --device cpu") == 2
+    assert "there is no home directory to keep the times in; name a file with --output" in capsys.readouterr().err
+
+
 def test_it_runs_as_a_module():
     command = [sys.executable, "-m", "ksmm", "time", "nonsense"]
     run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from ksmm.cache import cache_folder
 from ksmm.tuning.entry import Choice, Key
 from ksmm.tuning.file import TuningError, read_tuning
 
@@ -22,13 +23,16 @@ ANSWERS: list[Callable[[], None]] = []
 logger = logging.getLogger(__name__)
 
 
-def user_file(slug: str) -> Path:
-    """Where the user's own measurements of a device are: $KSMM_TUNING_FILE, else in the user's cache directory."""
+def user_file(slug: str) -> Path | None:
+    """Where the user's own measurements of a device are: $KSMM_TUNING_FILE, else in the user's cache directory.
+
+    None for a user without one.
+    """
     wanted = os.environ.get(FILE_VARIABLE)
     if wanted:
         return Path(wanted).expanduser().absolute()
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "ksmm" / "tuned" / f"{slug}.json"
+    cache = cache_folder()
+    return None if cache is None else cache / "tuned" / f"{slug}.json"
 
 
 def known(
@@ -87,7 +91,7 @@ def _knowledge(slug: str, name: str) -> dict[Key, tuple[Choice, ...]]:
     """All that is known of a device; of two files that speak for the same batch sizes the user's is kept."""
     choices: dict[Key, list[Choice]] = {}
     for path in (user_file(slug), SHIPPED / f"{slug}.json"):
-        for key, choice in _read(path, name):
+        for key, choice in [] if path is None else _read(path, name):
             kept = choices.setdefault(key, [])
             if all(choice.last < other.first or other.last < choice.first for other in kept):
                 kept.append(choice)
