@@ -48,6 +48,7 @@ class Manifest:
     Attributes:
         key: the name of its folder.
         library: path of the shared library.
+        size: of the library, in bytes.
         source_hash: `source_hash()` when it was built.
         flags: the flags, by source file.
         compiler: what the compilers say they are.
@@ -60,6 +61,7 @@ class Manifest:
 
     key: str
     library: str
+    size: int
     source_hash: str
     flags: dict[str, str]
     compiler: dict[str, str]
@@ -144,11 +146,13 @@ def build(sources: Path | None = None) -> Manifest:
         if ready:
             return ready
         folder.mkdir(exist_ok=True)
+        (folder / LIBRARY_NAME).unlink(missing_ok=True)  # else ninja takes one that was cut off for a whole one
         started = time.monotonic()
         _compile(folder, root, commands, tools, hashed)
         manifest = Manifest(
             key=key,
             library=str(folder / LIBRARY_NAME),
+            size=(folder / LIBRARY_NAME).stat().st_size,
             source_hash=hashed,
             flags={path.relative_to(root).as_posix(): " ".join(flags) for path, flags in commands.items()},
             compiler={"cxx": tools.cxx_version, "nvcc": tools.nvcc_version},
@@ -234,13 +238,16 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _read_manifest(path: Path) -> Manifest | None:
-    """None unless the manifest is whole and its library is there; one that was moved along with its folder is good."""
+    """None unless the manifest and its library are whole; one that was moved along with its folder is good.
+
+    A library that was cut off, by a full disk or a copy that broke off, would end the process when it is loaded.
+    """
     try:
         content = json.loads(path.read_text())
         manifest = Manifest(**{**content, "library": str(path.parent / Path(content["library"]).name)})
+        return manifest if Path(manifest.library).stat().st_size == manifest.size else None
     except (OSError, ValueError, TypeError, KeyError):
         return None
-    return manifest if Path(manifest.library).is_file() else None
 
 
 def _last_failure(hashed: str) -> str | None:

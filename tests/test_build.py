@@ -121,6 +121,19 @@ def test_manifest_is_written_last_and_whole(sources, monkeypatch):
 
 
 @needs_compiler
+def test_a_library_that_was_cut_off_is_not_loaded_but_built_again(sources):
+    manifest = build.build(sources)
+    library = Path(manifest.library)
+    whole = library.read_bytes()
+    library.write_bytes(whole[: len(whole) // 2])
+    assert build.find(sources) is None
+    assert "is not built; run: python -m ksmm build" in build.reason_missing(sources)
+    assert build.build(sources).size == len(whole)
+    assert library.read_bytes() == whole
+    assert build.find(sources).key == manifest.key
+
+
+@needs_compiler
 def test_compiler_error_is_reported_with_its_output(sources):
     good = (sources / "part" / "one.cpp").read_text()
     (sources / "part" / "one.cpp").write_text("this is not C++;\n")

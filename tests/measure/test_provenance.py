@@ -45,6 +45,7 @@ def test_the_facts_name_no_host_and_no_folder(monkeypatch):
     manifest = build.Manifest(
         key="k",
         library="/home/somebody/k.so",
+        size=1,
         source_hash="s",
         flags={"a.cpp": flags},
         compiler={"cxx": "g++ 12"},
