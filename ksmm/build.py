@@ -177,21 +177,22 @@ def main(record: Path | None = None) -> int:
         record: a JSON file to write: the manifest, or {"library": null, "reason": …}.
 
     Returns:
-        0.
+        0; 1 if there is no library, as nothing can compile it, and no record that says so.
 
     Raises:
         BuildError: a compiler failed; the message holds its output.
     """
     missing = missing_tools()
-    if missing:
+    manifest = find() if missing else build()
+    if manifest is None:
         log.warning("the kernel library cannot be built: %s", missing)
         content = {"library": None, "reason": missing, "source_hash": source_hash(), "torch": str(torch.__version__)}
     else:
-        content = asdict(build())
+        content = asdict(manifest)
     if record is not None:
         record.parent.mkdir(parents=True, exist_ok=True)
         _write_json(record, content)
-    return 0
+    return int(manifest is None and record is None)
 
 
 def _key(hashed: str, commands: dict[Path, list[str]], tools: Toolchain) -> str:

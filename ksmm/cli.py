@@ -8,14 +8,15 @@ python -m ksmm build [--record FILE]
 python -m ksmm import-upstream FILE [--output DIR]
 python -m ksmm resume
 
-Exit status: 0; 1 if something was wrong or failed, or the kernel could not be built; 2 for bad input, with one line
-that says what to do; 130 if interrupted.
+Exit status: 0; 1 if something was wrong or failed, or the kernel could not be built (for lack of a compiler, that is 0
+with --record, as the file says so); 2 for bad input, with one line that says what to do; 130 if interrupted.
 """
 
 from __future__ import annotations
 
 import argparse
 import logging
+import math
 import statistics
 import sys
 from collections.abc import Sequence
@@ -139,6 +140,8 @@ _LISTS = {"benchmark": benchmark_patterns, "energy": energy_patterns}
 
 def _time(arguments: argparse.Namespace) -> int:
     device_type = _device_type(arguments.device)
+    if arguments.batch < 1:
+        raise _BadInputError(f"batch size is {arguments.batch}; it must be at least 1 to be timed")
     try:
         problem = Problem(
             Pattern.parse(arguments.pattern),
@@ -151,8 +154,6 @@ def _time(arguments: argparse.Namespace) -> int:
         protocol = Protocol(max_seconds=arguments.max_seconds)
     except ValueError as error:
         raise _BadInputError(str(error)) from None
-    if problem.batch_size < 1:
-        raise _BadInputError(f"batch size is {problem.batch_size}; it must be at least 1 to be timed")
     with device_lock(device_type):
         ceilings = quick_ceilings(device_type, [dtype_name(problem.dtype)], seconds=0.5)
         bench = Bench(problem, protocol)
@@ -172,12 +173,14 @@ def _time(arguments: argparse.Namespace) -> int:
 
 def _tune(arguments: argparse.Namespace) -> int:
     device_type = _device_type(arguments.device)
+    if math.isnan(arguments.max_seconds):  # no time is later than that
+        raise _BadInputError("--max-seconds is nan; it must be a number of seconds, inf for no limit")
     try:
         given = [Pattern.parse(text) for text in arguments.patterns]
         tasks = list_tasks(
             given or stratified_sample(_LISTS[arguments.list](), arguments.sample),
             device_type,
-            [int(size) for size in _listed(arguments.batch)],
+            _batch_sizes(arguments.batch),
             _listed(arguments.dtypes),
             _listed(arguments.layouts),
             _listed(arguments.precisions),
@@ -209,6 +212,13 @@ def _tuned_text(outcome: Outcome, file: Path) -> str:
 
 def _listed(text: str) -> list[str]:
     return [entry.strip() for entry in text.split(",") if entry.strip()]
+
+
+def _batch_sizes(text: str) -> list[int]:
+    try:
+        return [int(size) for size in _listed(text)]
+    except ValueError:
+        raise _BadInputError(f"--batch is {text!r}; write integers separated by commas, such as 1,196,25088") from None
 
 
 def _info(arguments: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ import torch
 from torch.autograd import forward_ad
 
 from ksmm.gradients import fake_product, gradients_with, save_operands
-from ksmm.implementations import Packed, get_implementation, implementations, preference
+from ksmm.implementations import Packed, check_implementation, get_implementation, implementations, preference
 from ksmm.patterns import Pattern
 from ksmm.problem import Problem, check_layout, dtype_name
 from ksmm.reference import pattern_of
@@ -115,7 +115,7 @@ def _choices(
     """As choices(); `index` is the present CUDA device."""
     pattern = Pattern(*weight_shape)
     problem = Problem(pattern, 1, dtype, layout, device_type)
-    if implementation == "auto":
+    if check_implementation(implementation) == "auto":
         other = next(name for name in preference(problem) if get_implementation(name).supports(problem) is None)
         measured = known(weight_shape, dtype, layout, precision, device_type, index)
         ranges = [

@@ -18,7 +18,7 @@ from ksmm.functional import (
     multiply_packed,
     restore_batch,
 )
-from ksmm.implementations import Packed, get_implementation
+from ksmm.implementations import Packed, check_implementation, get_implementation
 from ksmm.patterns import Chain, Pattern
 from ksmm.problem import check_layout
 from ksmm.reference import to_dense
@@ -62,9 +62,7 @@ class KSLinear(nn.Module):
         super().__init__()
         self.chain = chain if isinstance(chain, Chain) else Chain(chain)
         self.layout = check_layout(layout)
-        if implementation != "auto":
-            get_implementation(implementation)  # names the choices if there is none
-        self.implementation = implementation
+        self.implementation = check_implementation(implementation)
         self.out_features, self.in_features = self.chain.shape
         self.factors = nn.ParameterList(
             nn.Parameter(torch.empty(pattern.weight_shape, device=device, dtype=dtype)) for pattern in self.chain

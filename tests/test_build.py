@@ -176,6 +176,8 @@ def test_found_without_a_compiler_and_without_a_process(sources, monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler")
     assert build.find(sources) == manifest
     assert build.reason_missing(sources) is None
+    monkeypatch.setattr(build, "SOURCES", sources)
+    assert build.main() == 0
 
 
 @needs_compiler

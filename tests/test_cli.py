@@ -55,7 +55,9 @@ def test_only_the_implementations_asked_for(capsys):
         ("time 1,2,3,4 --layout last", "unknown layout 'last'; choose one of batch_first, batch_last"),
         ("time 1,2,3,4 --dtype half", "unknown dtype 'half'; choose one of float32, float16, bfloat16"),
         ("time 1,2,3,4 --implementations bmm,bnm", "unknown implementation 'bnm'; choose one of bmm, "),
+        ("time 1,2,3,4 --implementations auto", "unknown implementation 'auto'; choose one of bmm, "),
         ("time 1,2,3,4 --batch 0", "batch size is 0; it must be at least 1"),
+        ("time 1,2,3,4 --batch -5", "batch size is -5; it must be at least 1"),
         ("time 1,2,3,4 --batch many", "argument --batch: invalid int value: 'many'"),
         ("time 1,2,3,4 --max-seconds 0", "protocol key max_seconds is 0.0; it must be a positive number"),
         ("time 1,2,3,4 --device gpu", "unknown device 'gpu'; choose one of cpu, cuda, auto"),
@@ -64,7 +66,8 @@ def test_only_the_implementations_asked_for(capsys):
         ("tune 1,2,3", "pattern '1,2,3' is not four integers"),
         ("tune --list paper", "argument --list: invalid choice: 'paper'"),
         ("tune --sample 0", "a sample of 0 patterns was asked for; it must be at least 1"),
-        ("tune 1,2,3,4 --batch 1,x", "invalid literal for int() with base 10: 'x'"),
+        ("tune 1,2,3,4 --batch 1,x", "--batch is '1,x'; write integers separated by commas, such as 1,196,25088"),
+        ("tune 1,2,3,4 --max-seconds nan", "--max-seconds is nan; it must be a number of seconds, inf for no limit"),
         ("tune 1,2,3,4 --batch 0", "batch size is 0; it must be at least 1"),
         ("tune 1,2,3,4 --dtypes half", "unknown dtype 'half'; choose one of float32, float16, bfloat16"),
         ("tune 1,2,3,4 --layouts last", "unknown layout 'last'; choose one of batch_first, batch_last"),
@@ -81,6 +84,7 @@ def test_bad_input_is_one_line_and_status_2(arguments, message, capsys):
     printed = capsys.readouterr()
     assert status == 2
     assert message in printed.err
+    assert "auto" not in message or "or auto" not in printed.err
     assert printed.err.count("\n") == 1
     assert printed.out == ""
 
@@ -133,6 +137,15 @@ def test_a_build_that_fails_says_so(monkeypatch, capsys):
     monkeypatch.setattr(build, "main", fail)
     assert cli.main(["build"]) == 1
     assert capsys.readouterr().err == "no compiler\n"
+
+
+def test_a_build_without_a_compiler_fails_unless_a_record_says_so(monkeypatch, tmp_path, caplog):
+    monkeypatch.setenv("KSMM_BUILD_DIRECTORY", str(tmp_path / "empty"))
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert cli.main(["build"]) == 1
+    assert "the kernel library cannot be built: no C++ compiler found" in caplog.text
+    assert cli.main(["build", "--record", str(tmp_path / "build.json")]) == 0
+    assert json.loads((tmp_path / "build.json").read_text())["library"] is None
 
 
 def test_time_waits_for_the_device(capsys):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import ksmm
-from ksmm.implementations import Implementation, get_implementation, preference, register
+from ksmm.implementations import Implementation, check_implementation, get_implementation, preference, register
 from ksmm.implementations.compressed import unsupported
 from ksmm.reference import reference_matmul, relative_error
 from tests.conftest import TOLERANCES
@@ -138,5 +138,9 @@ def test_two_implementations_of_one_name_are_refused() -> None:
 
 
 def test_unknown_implementation_is_named_with_the_choices() -> None:
-    with pytest.raises(ValueError, match=r"unknown implementation 'fast'; choose one of .*bmm_strided.* or auto"):
-        get_implementation("fast")
+    for name in ("fast", "auto"):  # one must be named: auto is none of them
+        with pytest.raises(ValueError, match=rf"unknown implementation '{name}'; choose one of .*bmm_strided.*sparse$"):
+            get_implementation(name)
+    with pytest.raises(ValueError, match=r"unknown implementation 'fast'; choose one of .*bmm_strided.* or auto$"):
+        check_implementation("fast")
+    assert [check_implementation(name) for name in ("auto", "bmm")] == ["auto", "bmm"]

@@ -46,8 +46,27 @@ def get_implementation(name: str) -> Implementation:
         ValueError: there is none.
     """
     if name not in REGISTRY:
-        raise ValueError(f"unknown implementation {name!r}; choose one of {', '.join(implementations())} or auto")
+        raise ValueError(f"unknown implementation {name!r}; choose one of {', '.join(implementations())}")
     return REGISTRY[name]
 
 
-__all__ = ["Implementation", "Packed", "get_implementation", "implementations", "preference", "register"]
+def check_implementation(name: str) -> str:
+    """Returns the name of an implementation, or "auto".
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if name != "auto" and name not in REGISTRY:
+        raise ValueError(f"unknown implementation {name!r}; choose one of {', '.join(implementations())} or auto")
+    return name
+
+
+__all__ = [
+    "Implementation",
+    "Packed",
+    "check_implementation",
+    "get_implementation",
+    "implementations",
+    "preference",
+    "register",
+]
