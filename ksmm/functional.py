@@ -10,8 +10,9 @@ from torch.autograd import forward_ad
 
 from ksmm.gradients import fake_product, gradients_with, save_operands
 from ksmm.implementations import Packed, check_implementation, get_implementation, implementations, preference
+from ksmm.implementations.kernel import say_if_missing
 from ksmm.patterns import Pattern
-from ksmm.problem import Problem, check_layout, dtype_name
+from ksmm.problem import DTYPES, Problem, check_layout, dtype_name
 from ksmm.reference import pattern_of
 from ksmm.tuning.entry import precision_of
 from ksmm.tuning.knowledge import ANSWERS, known
@@ -117,6 +118,8 @@ def _choices(
     problem = Problem(pattern, 1, dtype, layout, device_type)
     if check_implementation(implementation) == "auto":
         other = next(name for name in preference(problem) if get_implementation(name).supports(problem) is None)
+        if device_type in ("cpu", "cuda") and dtype in DTYPES.values():  # the kernel would take it
+            say_if_missing()
         measured = known(weight_shape, dtype, layout, precision, device_type, index)
         ranges = [
             (choice.first, choice.last, choice.implementation)

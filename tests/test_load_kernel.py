@@ -1,16 +1,20 @@
-"""Saved graphs with the kernel's operators, read by a process that has multiplied nothing."""
+"""Loading the kernel library: for saved graphs in a process that has multiplied nothing, and where there is none."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
 import ksmm
+from ksmm import build
+from ksmm.functional import choose
 from ksmm.implementations import kernel
+from ksmm.tuning import forget
 
 READERS = {
     "export": "torch.export.load('{path}').module()",
@@ -46,3 +50,34 @@ def test_without_a_library_the_error_says_what_to_do(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(kernel, "load", lambda: (None, "the kernel library is not built; run: python -m ksmm build"))
     with pytest.raises(RuntimeError, match="not built; run: python -m ksmm build"):
         ksmm.load_kernel()
+
+
+@pytest.fixture
+def unbuilt(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A process that finds no library, but a compiler, and has not said so yet."""
+    monkeypatch.setattr(kernel, "load", lambda: (None, "the kernel library is not built; run: python -m ksmm build"))
+    monkeypatch.setattr(build, "missing_tools", lambda: None)
+    kernel.say_if_missing.cache_clear()
+    forget()
+    yield
+    kernel.say_if_missing.cache_clear()
+    forget()
+
+
+def test_auto_says_once_that_it_lacks_the_kernel(unbuilt: None, caplog: pytest.LogCaptureFixture) -> None:
+    shape = (1, 192, 48, 2)
+    choose(shape, torch.float64, "batch_first", "cpu", "auto")
+    choose(shape, torch.float32, "batch_first", "cpu", "bmm")
+    assert caplog.text == ""
+    for dtype in (torch.float32, torch.bfloat16):
+        assert choose(shape, dtype, "batch_first", "cpu", "auto") == "bmm"
+    (record,) = caplog.records
+    assert "does without the kernel" in record.message and "run: python -m ksmm build" in record.message
+
+
+def test_auto_says_nothing_where_nothing_can_be_built(
+    unbuilt: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(build, "missing_tools", lambda: "no C++ compiler found")
+    choose((1, 192, 48, 2), torch.float32, "batch_first", "cpu", "auto")
+    assert caplog.text == ""

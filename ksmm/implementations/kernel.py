@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 from typing import ClassVar
 
 import torch
@@ -16,6 +17,8 @@ from ksmm.implementations.base import Implementation, Packed, register
 from ksmm.problem import DTYPES, Problem, dtype_name
 from ksmm.reference import pattern_of
 from ksmm.tuning.numbers import remembered_number, remembered_numbers
+
+logger = logging.getLogger(__name__)
 
 
 @register
@@ -154,6 +157,14 @@ def load() -> tuple[build.Manifest | None, str | None]:
     torch.library.register_fake("ksmm::planes", fake_planes)
     torch.library.register_fake("ksmm::weight_gradient", fake_weight_gradient)
     return manifest, None
+
+
+@functools.cache
+def say_if_missing() -> None:
+    """Logs, once a process, that "auto" does without the kernel where it could be built, and why."""
+    manifest, reason = load()
+    if manifest is None and build.missing_tools() is None:
+        logger.warning('implementation="auto" does without the kernel: %s', reason)
 
 
 def load_kernel() -> None:
