@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import functools
-import math
 
 import torch
-from torch.autograd import forward_ad
 
 from ksmm.gradients import fake_product, gradients_with, save_operands
 from ksmm.implementations import Packed, check_implementation, get_implementation, implementations, preference
 from ksmm.implementations.kernel import say_if_missing
+from ksmm.operands import (
+    autocast_operands,
+    check_bias,
+    check_dtypes,
+    check_shapes,
+    flatten_batch,
+    in_forward_mode,
+    restore_batch,
+)
 from ksmm.patterns import Pattern
 from ksmm.problem import DTYPES, Problem, check_layout, dtype_name
-from ksmm.reference import pattern_of
 from ksmm.tuning.entry import precision_of
 from ksmm.tuning.knowledge import ANSWERS, known
 
@@ -52,10 +58,10 @@ def ks_matmul(
             implementation does not support (the message says why).
     """
     check_layout(layout)
-    pattern = _check_shapes(x, weight, layout)
+    pattern = check_shapes(x, weight, layout)
     x, weight, bias = autocast_operands(x, weight, bias)
-    _check_dtypes(x, weight)
-    _check_bias(x, bias, pattern)
+    check_dtypes(x, weight)
+    check_bias(x, bias, pattern)
     rows = flatten_batch(x, layout)
     batch_size = rows.shape[0] if layout == "batch_first" else rows.shape[1]
     *ranges, (_, _, name) = choices(pattern.weight_shape, x.dtype, layout, x.device.type, implementation)
@@ -146,55 +152,6 @@ ANSWERS.append(_choices.cache_clear)
 choices._dynamo_marked_constant = choose._dynamo_marked_constant = True
 
 
-def autocast_operands(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-    """The operands as autocast would hand them to nn.Linear: those in a floating-point dtype in the autocast dtype.
-
-    All but float64, which PyTorch casts nowhere; so what did not fit together before may not fit together here either.
-    """
-    device_type = x.device.type
-    if not autocasts(device_type):
-        return x, weight, bias
-    dtype = torch.get_autocast_dtype(device_type)
-    return _autocast(x, dtype), _autocast(weight, dtype), None if bias is None else _autocast(bias, dtype)
-
-
-def _autocast(operand: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    return operand.to(dtype) if operand.is_floating_point() and operand.dtype != torch.float64 else operand
-
-
-def autocasts(device_type: str) -> bool:
-    """Whether autocast is enabled on a device; meta has none to ask for."""
-    return torch.amp.is_autocast_available(device_type) and torch.is_autocast_enabled(device_type)
-
-
-def in_forward_mode() -> bool:
-    """Whether operands may have tangents, for torch.func.jvp or in a dual_level.
-
-    Asked of the mode and not of the operands: below vmap or another transform an operand does not show its tangent.
-    """
-    return forward_ad._current_level >= 0
-
-
-def flatten_batch(x: torch.Tensor, layout: str) -> torch.Tensor:
-    """X as a matrix: (B, features) in batch_first, (features, B) in batch_last."""
-    if x.dim() == 2:
-        return x
-    if layout == "batch_first":
-        return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
-    return x.reshape(x.shape[0], math.prod(x.shape[1:]))
-
-
-def restore_batch(y: torch.Tensor, x: torch.Tensor, layout: str) -> torch.Tensor:
-    """Y with the batch dimensions that x had."""
-    if x.dim() == 2:
-        return y
-    if layout == "batch_first":
-        return y.reshape(*x.shape[:-1], y.shape[-1])
-    return y.reshape(y.shape[0], *x.shape[1:])
-
-
 @torch.library.custom_op("ksmm::opaque_matmul", mutates_args=())
 def _opaque_matmul(x: torch.Tensor, weight: torch.Tensor, layout: str, implementation: str) -> torch.Tensor:
     """A product that autograd and torch.compile cannot trace (or need not: an empty batch), as one operator."""
@@ -220,37 +177,3 @@ def multiply_packed(name: str, packed: Packed, x: torch.Tensor, bias: torch.Tens
     if bias is None:
         return get_implementation(name).matmul(packed, x)
     return get_implementation(name).matmul_bias(packed, x, bias)
-
-
-def _check_shapes(x: torch.Tensor, weight: torch.Tensor, layout: str) -> Pattern:
-    pattern = pattern_of(weight)
-    position = -1 if layout == "batch_first" else 0
-    wanted = f"(..., {pattern.columns})" if layout == "batch_first" else f"({pattern.columns}, ...)"
-    if x.dim() == 0 or x.shape[position] != pattern.columns:
-        raise ValueError(
-            f"x has shape {tuple(x.shape)}; pattern {pattern} in {layout} takes {wanted}, as a·c·d = {pattern.columns}"
-        )
-    if x.device != weight.device:
-        raise ValueError(f"x is on {x.device} and weight on {weight.device}; move one of them with .to()")
-    return pattern
-
-
-def _check_dtypes(x: torch.Tensor, weight: torch.Tensor) -> None:
-    if not x.is_floating_point():
-        raise ValueError(f"x has dtype {dtype_name(x.dtype)}; a floating-point dtype is needed")
-    if x.dtype != weight.dtype:
-        raise ValueError(
-            f"x has dtype {dtype_name(x.dtype)} and weight {dtype_name(weight.dtype)}; convert one of them with .to()"
-        )
-
-
-def _check_bias(x: torch.Tensor, bias: torch.Tensor | None, pattern: Pattern) -> None:
-    if bias is None:
-        return
-    if bias.dim() != 1 or bias.shape[0] != pattern.rows:
-        raise ValueError(f"bias has shape {tuple(bias.shape)}; pattern {pattern} takes ({pattern.rows},), a·b·d")
-    if bias.dtype != x.dtype or bias.device != x.device:
-        raise ValueError(
-            f"bias is {dtype_name(bias.dtype)} on {bias.device} and x {dtype_name(x.dtype)} on {x.device}; "
-            "convert one of them with .to()"
-        )

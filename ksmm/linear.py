@@ -9,16 +9,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from ksmm.functional import (
-    autocasts,
-    choose,
-    flatten_batch,
-    in_forward_mode,
-    ks_matmul,
-    multiply_packed,
-    restore_batch,
-)
+from ksmm.functional import choose, ks_matmul, multiply_packed
 from ksmm.implementations import Packed, check_implementation, get_implementation
+from ksmm.operands import autocasts, flatten_batch, in_forward_mode, restore_batch
 from ksmm.patterns import Chain, Pattern
 from ksmm.problem import check_layout
 from ksmm.reference import to_dense
