@@ -89,6 +89,11 @@ def conditions(table: pd.DataFrame, dtype: str | None, *problems: pd.Index) -> s
     return sentences(f"{devices}, {patterns}, batch {batches}{f', {dtype}' if dtype else ''}.", shortened(table[drawn]))
 
 
+def on_gpu(table: pd.DataFrame) -> bool:
+    """Whether the measurements are of a GPU: CPUs have slugs like cpu-x86_64."""
+    return not table.device.str.startswith("cpu-").any()
+
+
 def shortened(rows: pd.DataFrame) -> str:
     """How many of the measurements have fewer samples or runs than the protocol asks for; empty if none."""
     timed = rows[rows.status == "ok"]
