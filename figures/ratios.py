@@ -25,8 +25,11 @@ RIVALS = ("bmm", "einsum", "bsr")
 ADDED = "bmm_strided"
 """A specialised implementation that the paper does not have."""
 
-EVERY_RIVAL = (ADDED, *RIVALS, *GENERIC)
-"""All that the kernel is compared to where the paper's selection does not matter."""
+KNOWN_RIVALS = (ADDED, *RIVALS, *GENERIC)
+"""What the kernel is compared to where the paper's selection does not matter; `every_rival` adds what is new."""
+
+OURS = ("kernel", "kernel_strict", "auto")
+"""The kernel, and what chooses it: no rival of its own."""
 
 NOT_IN_PAPER_FIGURES = ("kernel_strict", "lazylinop")
 """A variant of the kernel, and the authors' package of later: no figure that repeats one of the paper's has them."""
@@ -65,6 +68,16 @@ def present(seconds: pd.DataFrame, names: Iterable[str]) -> tuple[str, ...]:
 def fastest(seconds: pd.DataFrame, names: Iterable[str]) -> pd.Series:
     """The smallest time among the names for each row; missing where none of them has one."""
     return seconds.reindex(columns=list(present(seconds, names))).min(axis=1)
+
+
+def every_rival(table: pd.DataFrame) -> tuple[str, ...]:
+    """All but the kernel that have a time in any dtype: the known ones in their order, then the others by name.
+
+    Where none has one, the known ones, so that messages can say who they would be.
+    """
+    timed = set(table[(table.status == "ok") & (table.part == "whole")].implementation) - set(OURS)
+    known = [name for name in KNOWN_RIVALS if name in timed]
+    return (*known, *sorted(timed - set(known))) or KNOWN_RIVALS
 
 
 def speedup(seconds: pd.DataFrame, ours: Sequence[str], rivals: Sequence[str]) -> pd.Series:

@@ -58,6 +58,14 @@ def test_speedup_over_the_fastest_rival(few):
     assert factors.to_dict() == {("1,4,4,2", 8): 2.5, ("2,4,8,1", 8): 4.0, ("3,4,4,1", 8): 0.5}
 
 
+def test_every_rival_is_what_the_table_has_besides_the_kernel(few):
+    names = ["kernel_strict", "auto", "zzz", "mine", "bsr", "lazylinop"]
+    more = pd.concat([few, *(few[few.implementation == "kernel"].assign(implementation=name) for name in names)])
+    more.loc[more.implementation == "lazylinop", "status"] = "skipped"
+    assert ratios.every_rival(more) == ("bmm", "einsum", "bsr", "dense", "mine", "zzz")
+    assert ratios.every_rival(few[few.implementation == "kernel"]) == ratios.KNOWN_RIVALS
+
+
 def test_compare(few):
     result = ratios.compare(ratios.speedup(ratios.times(few, "float32"), ["kernel"], ["bmm", "einsum", "bsr"]))
     assert result == ratios.Comparison(3, 2 / 3, (2.5 + 4.0) / 2, 2.5)
