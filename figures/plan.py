@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pandas as pd
-from script import FOLDER, TABLES, study_of
+from script import FOLDER, TABLES, of_one_device, study_of
 
 
 def scripts() -> dict[str, ModuleType]:
@@ -56,11 +56,11 @@ def read_tables(time_table: Path) -> dict[str, pd.DataFrame]:
 
     Raises:
         OSError: the table of times cannot be read.
-        ValueError: a table cannot be used.
+        ValueError: a table cannot be used, or is of several devices.
     """
     others = {name: time_table.with_name(f"{name}.csv") for name in TABLES if name != "time"}
     paths = {"time": time_table} | {name: path for name, path in others.items() if path.exists()}
-    return {name: TABLES[name].read(path) for name, path in paths.items()}
+    return {name: of_one_device(TABLES[name].read(path), name) for name, path in paths.items()}
 
 
 def write(entries: dict[str, dict[str, str | None]], output: Path) -> None:

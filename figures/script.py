@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pandas as pd
-from ratios import PROBLEM
+from ratios import PROBLEM, listed
 
 from ksmm.energy_table import read_energy_table
 from ksmm.networks.table import read_networks_table
@@ -48,6 +48,20 @@ def study_of(module: ModuleType) -> str:
     return getattr(module, "STUDY", "time")
 
 
+def of_one_device(table: pd.DataFrame, study: str, way_out: str = "give the table of one of them") -> pd.DataFrame:
+    """The table, if its rows are of one device: no time of one stands for another's.
+
+    The table of energies may have several; its figures tell them apart (the authors' are there, too).
+
+    Raises:
+        ValueError: they are of several.
+    """
+    devices = sorted(table.device.unique())
+    if len(devices) > 1 and study != "energy":
+        raise ValueError(f"the table has measurements of {listed(devices)}, which are not to be mixed; {way_out}")
+    return table
+
+
 def main(module_name: str, source: Source | None = None) -> None:
     """Draws one figure or table from the command line; exits with status 1 and the reason if the table lacks it."""
     module = sys.modules[module_name]
@@ -58,6 +72,8 @@ def main(module_name: str, source: Source | None = None) -> None:
     arguments = parser.parse_args()
     try:
         table = source.read(arguments.source)
+        if source in TABLES.values():
+            of_one_device(table, study_of(module))
         reason = module.missing(table)
         if reason is None:
             module.draw(table, arguments.output)

@@ -113,6 +113,16 @@ def test_bad_parameters_are_named(parameters, message, small_table, tmp_path, mo
         studies.chosen_layouts(values["layout"])
 
 
+def test_of_a_table_of_two_devices_one_is_chosen(small_table, tmp_path):
+    import studies
+
+    path = tmp_path / "time.csv"
+    write_table(pd.concat([small_table, small_table.assign(device="nvidia-h200")]), path)
+    with pytest.raises(ValueError, match=r"cpu-x86_64 and nvidia-h200, .* give the parameter device"):
+        studies.load(str(path), "", "float32")
+    assert len(studies.load(str(path), "nvidia-h200", "float32")) == len(small_table)
+
+
 def test_the_first_table_is_found(small_table, tmp_path, monkeypatch):
     import studies
 

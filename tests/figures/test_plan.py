@@ -1,6 +1,7 @@
 import csv
 import json
 
+import pandas as pd
 import plan
 import pytest
 
@@ -73,3 +74,19 @@ def test_a_missing_table_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["plan.py", "--table", str(tmp_path / "no.csv"), "--output", str(tmp_path / "x")])
     with pytest.raises(SystemExit, match=r"no\.csv"):
         plan.main()
+
+
+def test_devices_are_not_mixed(small_table, tmp_path):
+    other = small_table.assign(device="nvidia-h200")
+    write_table(pd.concat([small_table, other]), tmp_path / "time.csv")
+    with pytest.raises(
+        ValueError, match="cpu-x86_64 and nvidia-h200, which are not to be mixed; give the table of one"
+    ):
+        plan.read_tables(tmp_path / "time.csv")
+
+
+def test_energies_may_be_of_several_devices(small_table, tmp_path):
+    write_table(small_table, tmp_path / "time.csv")
+    energies = synthetic_energy_table(4)
+    write_energy_table(pd.concat([energies, energies.assign(device="tesla-v100")]), tmp_path / "energy.csv")
+    assert len(set(plan.read_tables(tmp_path / "time.csv")["energy"].device)) > 1
