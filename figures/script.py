@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pandas as pd
+import style
 from ratios import PROBLEM, listed
 
 from ksmm.energy_table import read_energy_table
@@ -74,6 +75,7 @@ def main(module_name: str, source: Source | None = None) -> None:
         table = source.read(arguments.source)
         if source in TABLES.values():
             of_one_device(table, study_of(module))
+            style.introduce(table.implementation)
         reason = module.missing(table)
         if reason is None:
             module.draw(table, arguments.output)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import ratios
 import sheets
+import style
 from IPython.display import Markdown, display
 from script import FOLDER, TABLES, of_one_device
 
@@ -32,6 +33,7 @@ def load(table: str, device: str, dtype: str, source: str = "time") -> pd.DataFr
     if device:
         frame = _only(frame, "device", device, path)
     of_one_device(frame, source, "give the parameter device")
+    style.introduce(frame.implementation)
     _only(frame, "dtype", dtype, path)
     return frame
 
