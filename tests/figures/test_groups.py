@@ -3,7 +3,12 @@ import itertools
 import groups
 import numpy as np
 import pytest
+import spare
 import style
+from boxes import boxes_by_decades
+from scales import round_numbers
+
+import fig05_algorithm2 as fig05  # isort: skip - found through conftest
 
 
 def test_statistics_by_hand():
@@ -70,4 +75,32 @@ def test_colours_and_marks_tell_implementations_apart():
     for marks in (style.COLOURS, style.MARKERS, style.HATCHES):
         assert len(set(marks.values())) == len(marks)
         assert list(marks) == list(style.COLOURS)
+    used = {"colour": style.COLOURS, "marker": style.MARKERS, "hatch": style.HATCHES, "line": style.LINES}
+    for kind, known in used.items():
+        looks = [*known.values(), *(look[kind] for look in spare.LOOKS)]
+        assert len(set(looks)) == len(looks) - (kind == "line")  # two light lines differ by colour
     assert style.ordered({"zzz", "dense", "kernel"}) == ["kernel", "dense", "zzz"]
+
+
+def test_two_implementations_of_ones_own_can_be_told_apart():
+    style.introduce({"mine", "yours"})
+    for look in (style.colour, style.marker, style.hatch):
+        assert look("mine") != look("yours")
+    lines = [style.line(name) for name in ("mine", "yours")]
+    assert lines[0]["linestyle"] != lines[1]["linestyle"]
+
+
+def test_what_is_no_implementation_has_the_colour_of_none():
+    assert not set(style.NEUTRAL_PAIR) & set(style.COLOURS.values())
+    assert set(fig05.COLOURS[2:]) == set(style.NEUTRAL_PAIR)
+
+
+@pytest.mark.parametrize(("low", "high", "last"), [(0.9, 4.9, 4.0), (0.85, 6.0, 5.0), (0.5, 30, 30.0)])
+def test_ticks_reach_the_ends(low, high, last):
+    assert round_numbers(low, high)[-1] == pytest.approx(last)
+
+
+def test_a_single_size_is_written_out():
+    axes = style.new_figure().subplots()
+    boxes_by_decades(axes, [groups.Group(9216, 9216, np.array([1.0, 2.0]))], "kernel", "matrix size")
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["9,216"]
