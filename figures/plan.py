@@ -20,6 +20,13 @@ from types import ModuleType
 import pandas as pd
 from script import FOLDER, TABLES, of_one_device, study_of
 
+_WITHOUT = {
+    "time": "there is no time.csv; `snakemake --cores all` measures it",
+    "energy": "there is no energy.csv; `snakemake --cores all` measures it where the config key energy.measure is on",
+    "networks": "there is no networks.csv; `snakemake --cores all networks` measures it",
+}
+"""Why a script whose study has no table is missing, and how to get that table."""
+
 
 def scripts() -> dict[str, ModuleType]:
     """Every figure's and table's script by name, found by being there."""
@@ -40,7 +47,7 @@ def plan(tables: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, str | None]]
     for name, module in scripts().items():
         study = study_of(module)
         table = tables.get(study)
-        reason = f"there is no {study}.csv, the table of the study {study}" if table is None else module.missing(table)
+        reason = _WITHOUT[study] if table is None else module.missing(table)
         entries[name] = {
             "kind": "figure" if name.startswith("fig") else "table",
             "study": study,
