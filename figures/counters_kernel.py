@@ -12,6 +12,7 @@ import pandas as pd
 import sheets
 import style
 from matplotlib.axes import Axes
+from ratios import listed
 from script import Source, main, sentences
 
 NAME = Path(__file__).stem
@@ -30,8 +31,8 @@ PANELS = {
 def caption(counters: pd.DataFrame) -> str:
     """What is shown, of which problems, on which device."""
     counted = counters[counters.status == "ok"]
-    sizes = " and ".join(f"{size:,}" for size in sorted(counted.batch_size.unique()))
-    devices = " and ".join(counted.device_name.unique())
+    sizes = listed(f"{size:,}" for size in sorted(counted.batch_size.unique()))
+    devices = listed(counted.device_name.unique())
     return sentences(
         "Hardware counters of one product, caches empty before each launch (Nsight Compute). "
         "DRAM over minimum: bytes read and written over those of X, the weights and Y, each moved once; below 1, part "

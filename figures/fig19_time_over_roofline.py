@@ -39,7 +39,7 @@ def caption(table: pd.DataFrame) -> str:
         else "",
         "A pattern that an implementation has no time for counts as slower than all others (see the table of "
         f"statuses); the axis ends at {curves.FARTHEST:g} at most.",
-        conditions(table, " and ".join(dtypes), rows.set_index(ratios.PROBLEM).index),
+        conditions(table, dtypes, rows.set_index(ratios.PROBLEM).index),
     )
 
 

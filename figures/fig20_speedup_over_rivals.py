@@ -39,7 +39,7 @@ def caption(table: pd.DataFrame) -> str:
         "A pattern that the kernel has no time for counts as lost.",
         "In float32 all rivals use float32 multiply-adds; the kernel is held to their accuracy.",
         *(ratios.absence(table, dtype, rivals) for dtype in dtypes),
-        conditions(table, " and ".join(dtypes), *problems),
+        conditions(table, dtypes, *problems),
     )
 
 

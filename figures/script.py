@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -22,6 +22,7 @@ from ratios import PROBLEM, listed
 
 from ksmm.energy_table import read_energy_table
 from ksmm.networks.table import read_networks_table
+from ksmm.problem import DTYPES
 from ksmm.table import read_table
 
 FOLDER = Path(__file__).resolve().parent
@@ -85,26 +86,27 @@ def main(module_name: str, source: Source | None = None) -> None:
         sys.exit(f"{Path(module.__file__).stem}: {reason}")
 
 
-def conditions(table: pd.DataFrame, dtype: str | None, *problems: pd.Index) -> str:
+def conditions(table: pd.DataFrame, dtypes: str | Collection[str] | None, *problems: pd.Index) -> str:
     """Under what conditions the values of a figure were measured: "NVIDIA H200, 41 patterns, batch 25,088, float32."
 
     If the protocol's samples and runs did not fit into its time, it also says for how many measurements.
 
     Args:
         table: rows of time.csv or energy.csv.
-        dtype: None if the figure names its dtypes itself.
+        dtypes: one or several, the latter also as "float32 and float16"; None if the figure names its dtypes itself.
         problems: (pattern, batch size) of every value drawn.
     """
     names = table.device_name.where(table.device_name != "", table.device)
-    devices = " and ".join(names.unique())
     number = len({pattern for index in problems for pattern in index.get_level_values("pattern")})
     sizes = {size for index in problems for size in index.get_level_values("batch_size")}
-    batches = " and ".join(f"{size:,}" for size in sorted(sizes))
     patterns = "1 pattern" if number == 1 else f"{number} patterns"
+    parts = [listed(names.unique()), patterns, f"batch {listed(f'{size:,}' for size in sorted(sizes))}"]
     drawn = table.set_index(PROBLEM).index.isin({problem for index in problems for problem in index})
-    if dtype:
-        drawn &= table.dtype.isin(dtype.split(" and "))
-    return sentences(f"{devices}, {patterns}, batch {batches}{f', {dtype}' if dtype else ''}.", shortened(table[drawn]))
+    if dtypes:
+        chosen = dtypes.split(" and ") if isinstance(dtypes, str) else dtypes
+        parts.append(listed(sorted(chosen, key=list(DTYPES).index)))
+        drawn &= table.dtype.isin(chosen)
+    return sentences(f"{', '.join(parts)}.", shortened(table[drawn]))
 
 
 def on_gpu(table: pd.DataFrame) -> bool:
