@@ -5,6 +5,7 @@ By hand: python figures/fig18_speedup_vs_density.py --table results/<device>/tim
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -12,6 +13,7 @@ import ratios
 import style
 from boxes import boxes_by_decades, convention
 from groups import Group, by_decades, describe_decades, summary
+from left_out import left_out
 from script import conditions, main, sentences
 
 from ksmm.problem import DTYPES
@@ -25,15 +27,18 @@ def caption(table: pd.DataFrame) -> str:
     """What is drawn, of which patterns, on which device."""
     panels = _panels(table)
     dtypes, sides = (list(dict.fromkeys(key[i] for key in panels)) for i in (0, 1))
-    rows = [f"{side} ({ratios.listed(_rivals(table, side))})" for side in sides]
+    names_of_sides = [_rivals(table, side) for side in sides]
+    rows = [f"{side} ({ratios.listed(names)})" for side, names in zip(sides, names_of_sides, strict=True)]
     return sentences(
         "Time of the fastest rival over time of kernel, by the density 1/(ad) of the matrix (1 has no zeros; sparser "
-        "to the right); above 1 the kernel is faster. For each implementation the faster of the two layouts. "
+        "to the right); above 1 the kernel is faster. "
         f"Rivals, from above: {ratios.listed(rows)}.",
+        ratios.in_layouts(table, *dtypes),
         describe_decades(next(iter(panels.values())), "the density"),
         *(ratios.absence(table, dtype, ratios.every_rival(table)) for dtype in dtypes),
+        *(_left_out(table, dtype, names) for dtype in dtypes for names in (["kernel"], *names_of_sides)),
         convention([group for members in panels.values() for group in members]),
-        conditions(table, " and ".join(dtypes), *(_factors(table, *key).index for key in panels)),
+        conditions(table, dtypes, *(_factors(table, *key).index for key in panels)),
     )
 
 
@@ -79,6 +84,11 @@ def _factors(table: pd.DataFrame, dtype: str, side: str) -> pd.Series:
 
 def _dtypes(table: pd.DataFrame) -> list[str]:
     return [dtype for dtype in DTYPES if (table.dtype == dtype).any()]
+
+
+def _left_out(table: pd.DataFrame, dtype: str, names: Sequence[str]) -> str:
+    missing_ones = left_out(table, dtype, names)
+    return f"In {dtype}, {missing_ones}" if missing_ones else ""
 
 
 def _rivals(table: pd.DataFrame, side: str) -> tuple[str, ...]:

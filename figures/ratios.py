@@ -205,9 +205,18 @@ def label(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"min({', '.join(names)})"
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Iterable[str]) -> str:
     """The names as in a sentence: "kernel, bmm and bsr"."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    *others, last = names
+    return " and ".join(filter(None, [", ".join(others), last]))
+
+
+def in_layouts(table: pd.DataFrame, *dtypes: str) -> str:
+    """What captions say of the layout where each implementation has its best: the faster of two, or the only one."""
+    found = table[table.dtype.isin(dtypes) & (table.status == "ok") & (table.part == "whole")].layout.unique()
+    if len(found) > 1:
+        return "For each implementation the faster of the two layouts."
+    return f"All in {found[0]}, the only layout with times." if len(found) else ""
 
 
 def _have(names: Sequence[str]) -> str:
@@ -221,4 +230,5 @@ def _first_reason(table: pd.DataFrame, dtype: str, layout: str | None, names: Se
     if rows.empty:
         return "not measured"
     row = rows.iloc[0]
-    return f"{row.status}: {row.reason}" if row.reason else row.status
+    reason = f"{row.status}: {row.reason}" if row.reason else row.status
+    return reason if len(names) == 1 else f"{row.implementation} {reason}"

@@ -12,6 +12,7 @@ import ratios
 import style
 from boxes import boxes_by_decades, boxes_by_value, convention
 from groups import Group
+from left_out import left_out, patterns
 from matplotlib.axes import Axes
 from script import conditions, sentences
 
@@ -81,8 +82,9 @@ class Speedup:
         members = self.by.group(factors)
         return sentences(
             f"Time of {rivals} over time of {ours}; above 1, {ours} is faster.",
-            "For each implementation the faster of the two layouts.",
+            ratios.in_layouts(table, self.dtype),
             self._restriction(table),
+            left_out(table, self.dtype, self.ours, self.rivals),
             self.by.describe(members),
             ratios.absence(table, self.dtype, [*self.ours, *self.rivals]),
             f"{ratios.ADDED}, which is not in the paper, is on neither side.",
@@ -115,8 +117,11 @@ class Speedup:
         specialised, generic = (ratios.present(seconds, side) for side in (ratios.SPECIALISED, ratios.GENERIC))
         if not generic:
             return f"No generic implementation ({', '.join(ratios.GENERIC)}) has a time, so all patterns are shown."
-        drawn, all_patterns = len(self.factors(table)), len(ratios.speedup(seconds, self.ours, self.rivals))
-        return (
-            f"Only the {drawn} of {all_patterns} patterns for which {ratios.label(specialised)} "
-            f"is faster than {ratios.label(generic)}, as in the paper."
-        )
+        drawn, compared = len(self.factors(table)), ratios.speedup(seconds, self.ours, self.rivals)
+        unopposed = int(ratios.fastest(seconds, generic)[compared.index].isna().sum())
+        faster = f"{ratios.label(specialised)} is faster than {ratios.label(generic)}"
+        if unopposed:
+            faster += f", or no generic implementation has a time ({patterns(unopposed)})"
+        if drawn == len(compared):
+            return f"All {patterns(drawn)}: for each, {faster}."
+        return f"Only the {drawn} of {patterns(len(compared))} for which {faster}, as in the paper."

@@ -130,6 +130,12 @@ def test_why_missing_gives_the_reason_in_the_table(few):
     assert ratios.why_missing(failed, "float32", ["kernel"]) == "kernel has no time in float32 (failed: broke)"
 
 
+def test_why_missing_says_whose_reason_it_gives(few):
+    failed = few[(few.pattern == "2,4,8,1") & (few.layout == "batch_last") & (few.status != "ok")]
+    reason = ratios.why_missing(failed, "float32", ["bmm", "kernel"])
+    assert reason == "bmm and kernel have no time in float32 (kernel failed: broke)"
+
+
 def test_why_missing_without_a_common_pattern(few):
     apart = few[(few.pattern == "1,4,4,2") & (few.implementation == "bmm") | (few.pattern == "4,4,4,1")]
     assert (
