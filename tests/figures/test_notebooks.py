@@ -1,5 +1,7 @@
 """The notebooks run from end to end on synthetic tables, alone, and are committed without outputs."""
 
+import importlib.util
+
 import nbformat
 import pandas as pd
 import papermill
@@ -52,6 +54,16 @@ def test_parameters(name):
     assert set(papermill.inspect_notebook(str(NOTEBOOKS[name]))) == PARAMETERS[name]
 
 
+def test_what_is_published_sets_the_parameters_that_a_notebook_has():
+    path = FIGURES.parent / "workflow" / "scripts" / "execute_notebook.py"
+    specification = importlib.util.spec_from_file_location("execute_notebook", path)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    values = dict.fromkeys(("table", "device", "dtype", "layout", "output"), "x")
+    assert module.taken(NOTEBOOKS["layout_study"], values) == values
+    assert set(module.taken(NOTEBOOKS["vit_submodules"], values)) == set(values) - {"layout"}
+
+
 def test_memory_rewrite(small_table, tmp_path):
     text, pictures = execute("memory_rewrite", small_table, tmp_path, device="cpu-x86_64", dtype="float32")
     assert pictures == 2
@@ -93,6 +105,13 @@ def test_vit_submodules(tmp_path):
     rows = pd.read_csv(tmp_path / "out" / "vit_submodules-float32.csv")
     assert len(rows) == 2 * (2 * 10 + 1)  # strict and TF32, dense and kernel; what Table 6 needs of the dense one
     assert set(rows.chains.dropna()) == {"paper"}
+
+
+def test_an_implementation_that_was_not_measured_is_named():
+    import vit_study
+
+    with pytest.raises(ValueError, match="no float32 measurement of mine there; it has bmm, kernel"):
+        vit_study.chosen(synthetic_networks(), "float32", "", "", 0, ["mine"])
 
 
 @pytest.mark.parametrize(
