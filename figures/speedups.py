@@ -88,6 +88,7 @@ class Speedup:
             self.by.describe(members),
             ratios.absence(table, self.dtype, [*self.ours, *self.rivals]),
             f"{ratios.ADDED}, which is not in the paper, is on neither side.",
+            "Below, magnified: the groups whose boxes are lines above." if groups.flat(members) else "",
             convention(members),
             conditions(table, self.dtype, factors.index),
         )
@@ -95,12 +96,14 @@ class Speedup:
     def draw(self, table: pd.DataFrame, output: Path) -> None:
         """Writes <output>/<name>.pdf, .png and .csv (one row per box)."""
         members = self.by.group(self.factors(table))
-        figure = style.new_figure()
-        axes = figure.subplots()
+        panels = [each for each in (members, groups.flat(members)) if each]
+        figure = style.new_figure(height=style.HEIGHT * (1 if len(panels) == 1 else 1.6))
         seconds = ratios.times(table, self.dtype)
         side, rivals = (ratios.present(seconds, names) for names in (self.ours, self.rivals))
-        self.by.draw(axes, members, side[0] if len(side) == 1 else style.SEVERAL)
-        style.ratio_axis(axes, label=f"speed-up of {ratios.label(side)}\nover {ratios.label(rivals)}")
+        for axes, each in zip(figure.subplots(len(panels), 1, squeeze=False)[:, 0], panels, strict=True):
+            self.by.draw(axes, each, side[0] if len(side) == 1 else style.SEVERAL)
+            style.ratio_axis(axes, label=f"speed-up of {ratios.label(side)}\nover {ratios.label(rivals)}")
+            axes.set_title("" if each is members else "magnified", loc="right", pad=11)
         style.save(figure, self.name, output, self.caption(table), groups.summary(members))
 
     def factors(self, table: pd.DataFrame) -> pd.Series:

@@ -167,7 +167,9 @@ def ratio_axis(*panels: Axes, label: str) -> None:
     """Makes the y axes of panels one log axis of ratios, with a line at 1 and short tick labels."""
     low = min(panel.dataLim.y0 for panel in panels)
     high = max(panel.dataLim.y1 for panel in panels)
-    low, high = min(low, 1.0) / 1.08, max(high, 1.0) * 1.08
+    low, high = min(low, 1.0), max(high, 1.0)
+    margin = min(1.08, max(1.001, (high / low) ** 0.1))
+    low, high = low / margin, high * margin
     ticks = round_numbers(low, high)
     for panel in panels:
         panel.set_yscale("log")

@@ -2,13 +2,17 @@ import itertools
 
 import groups
 import numpy as np
+import pandas as pd
 import pytest
 import spare
 import style
 from boxes import boxes_by_decades
 from scales import round_numbers
 
+from tests.figures.synthetic_table import synthetic_table
+
 import fig05_algorithm2 as fig05  # isort: skip - found through conftest
+import fig11_bmm_vs_baselines as fig11  # isort: skip
 
 
 def test_statistics_by_hand():
@@ -54,6 +58,29 @@ def test_values_that_differ_by_rounding_are_one():
 def test_ranges_have_equal_width_on_a_log_axis():
     found = groups.by_decades(np.geomspace(1, 1e4, 20), range(20))
     assert [round(group.high / group.low, 6) for group in found] == [10.0] * 4
+
+
+def test_groups_that_are_lines_are_found_where_they_are_many():
+    wide, line, one = (groups.Group(k, k, np.array(v)) for k, v in enumerate([[1.0, 2.0], [1.0, 1.02], [1.3]], 1))
+    assert groups.flat([wide, line, one]) == []  # one of three
+    assert groups.flat([wide, line]) == [line]
+    assert groups.flat([one]) == groups.flat([wide]) == groups.flat([line]) == []
+
+
+@pytest.mark.parametrize(("spread", "panels"), [(0.001, 2), (0.5, 1)])
+def test_groups_that_are_lines_are_drawn_again(spread, panels, tmp_path, monkeypatch):
+    table = synthetic_table(30, ["float32"], failures=False)
+    figure = fig11.FIGURE
+    factors = figure.factors(table)
+    sizes = np.argsort(np.argsort(figure.by.of(factors.index)))
+    values = pd.Series(np.where(sizes < 5, 1 + sizes / 2, 1 + spread * (sizes % 2)), factors.index)
+    monkeypatch.setattr(type(figure), "factors", lambda self, table: values)
+    drawn = []
+    monkeypatch.setattr(style, "save", lambda figure, *_: drawn.append(figure))
+    figure.draw(table, tmp_path)
+    assert len(drawn[0].axes) == panels
+    assert ("magnified" in figure.caption(table)) == (panels == 2)
+    assert drawn[0].axes[-1].get_ylim()[1] < 1.02 or panels == 1
 
 
 def test_summary_has_a_row_for_each_group():
