@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import ratios
 import sheets
-from left_out import left_out
+from accounts import in_layouts, left_out
 from script import conditions, sentences
 
 
@@ -69,7 +69,7 @@ class Comparisons:
             "Percentage of patterns where time(ours) < time(rivals), out of those for which both have a time, and the "
             "median of time(rivals)/time(ours) over the patterns where ours is faster (median acceleration) and over "
             "all of them (median ratio).",
-            ratios.in_layouts(table, self.dtype) if any(row.layout is None for row in self.rows) else "",
+            in_layouts(table, self.dtype) if any(row.layout is None for row in self.rows) else "",
             ratios.absence(table, self.dtype, [*ratios.SPECIALISED, *ratios.GENERIC]),
             f"Rows with {ratios.ADDED} are not in the paper; in batch_first it takes patterns with d = 1 only."
             if any(row.added for row in self._rows(table))

@@ -11,9 +11,9 @@ from pathlib import Path
 import pandas as pd
 import ratios
 import style
+from accounts import in_layouts, left_out
 from boxes import boxes_by_decades, convention
 from groups import Group, by_decades, describe_decades, summary
-from left_out import left_out
 from script import conditions, main, sentences
 
 from ksmm.problem import DTYPES
@@ -33,7 +33,7 @@ def caption(table: pd.DataFrame) -> str:
         "Time of the fastest rival over time of kernel, by the density 1/(ad) of the matrix (1 has no zeros; sparser "
         "to the right); above 1 the kernel is faster. "
         f"Rivals, from above: {ratios.listed(rows)}.",
-        ratios.in_layouts(table, *dtypes),
+        in_layouts(table, *dtypes),
         describe_decades(next(iter(panels.values())), "the density"),
         *(ratios.absence(table, dtype, ratios.every_rival(table)) for dtype in dtypes),
         *(_left_out(table, dtype, names) for dtype in dtypes for names in (["kernel"], *names_of_sides)),

@@ -211,14 +211,6 @@ def listed(names: Iterable[str]) -> str:
     return " and ".join(filter(None, [", ".join(others), last]))
 
 
-def in_layouts(table: pd.DataFrame, *dtypes: str) -> str:
-    """What captions say of the layout where each implementation has its best: the faster of two, or the only one."""
-    found = table[table.dtype.isin(dtypes) & (table.status == "ok") & (table.part == "whole")].layout.unique()
-    if len(found) > 1:
-        return "For each implementation the faster of the two layouts."
-    return f"All in {found[0]}, the only layout with times." if len(found) else ""
-
-
 def _have(names: Sequence[str]) -> str:
     return "has" if len(names) == 1 else "have"
 

@@ -10,9 +10,9 @@ import groups
 import pandas as pd
 import ratios
 import style
+from accounts import in_layouts, left_out, patterns
 from boxes import boxes_by_decades, boxes_by_value, convention
 from groups import Group
-from left_out import left_out, patterns
 from matplotlib.axes import Axes
 from script import conditions, sentences
 
@@ -82,7 +82,7 @@ class Speedup:
         members = self.by.group(factors)
         return sentences(
             f"Time of {rivals} over time of {ours}; above 1, {ours} is faster.",
-            ratios.in_layouts(table, self.dtype),
+            in_layouts(table, self.dtype),
             self._restriction(table),
             left_out(table, self.dtype, self.ours, self.rivals),
             self.by.describe(members),

@@ -1,4 +1,4 @@
-"""What captions say of patterns that a comparison lacks: those whose times were not measured on one of its sides."""
+"""What captions say of a comparison: the patterns that it leaves out for want of a time, and the layouts."""
 
 from __future__ import annotations
 
@@ -26,6 +26,14 @@ def left_out(table: pd.DataFrame, dtype: str, *sides: Sequence[str], layout: str
             said.append(f"{patterns(int((~timed).sum()))} left out: {_without(side)}.")
         seconds = seconds[timed]
     return " ".join(said)
+
+
+def in_layouts(table: pd.DataFrame, *dtypes: str) -> str:
+    """What captions say of the layout where each implementation has its best: the faster of two, or the only one."""
+    found = table[table.dtype.isin(dtypes) & (table.status == "ok") & (table.part == "whole")].layout.unique()
+    if len(found) > 1:
+        return "For each implementation the faster of the two layouts."
+    return f"All in {found[0]}, the only layout with times." if len(found) else ""
 
 
 def patterns(number: int) -> str:
