@@ -160,7 +160,7 @@ def _all_reached(verdicts: Collection[str | None]) -> str | None:
 
 def _note(table: pd.DataFrame, target: Target) -> str | None:
     if not _judged(table):
-        return f"no verdict: the bars are those of {DEVICE_NAME} at batch {BENCHMARK_BATCH_SIZE:,}"
+        return f"no verdict: the bars are those of an {DEVICE_NAME} at batch {BENCHMARK_BATCH_SIZE:,}"
     if target.speedup is None:
         return None
     rivals = (ratios.ADDED,) if target.over_strided else ratios.every_rival(table)

@@ -144,7 +144,7 @@ def test_no_verdict_where_the_bars_are_not_set(other, few, tmp_path):
     table_targets.draw(few.assign(**other), tmp_path)
     rows = pd.read_csv(tmp_path / "table_targets.csv")
     assert not [name for name in rows if "reached" in name]
-    assert rows[rows.patterns > 0].note.str.contains("NVIDIA H200 at batch 25,088").all()
+    assert rows[rows.patterns > 0].note.str.contains("an NVIDIA H200 at batch 25,088").all()
 
 
 @pytest.mark.parametrize("module", [fig19, table_targets])
