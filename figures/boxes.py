@@ -8,6 +8,7 @@ import numpy as np
 import style
 from groups import FEW, Group, statistics
 from matplotlib.axes import Axes
+from scales import round_numbers
 
 _SMALL = {"va": "bottom", "fontsize": 5.5, "color": "#555555"}
 
@@ -90,7 +91,7 @@ def boxes_by_decades(axes: Axes, groups: Sequence[Group], name: str, label: str)
     draw_boxes(axes, [g.values for g in groups], limits.mean(axis=1), widths, [name] * len(groups))
     margin = 0.1 * widths[0]
     axes.set_xlim(limits[0, 0] - margin, limits[-1, 1] + margin)
-    ticks = style.round_numbers(groups[0].low, groups[-1].high)
+    ticks = round_numbers(groups[0].low, groups[-1].high)
     axes.set_xticks(np.log10(ticks), [_short(tick) for tick in ticks])
     axes.set_xlabel(label)
 
@@ -108,7 +109,12 @@ def _whiskers(numbers: dict[str, float]) -> dict[str, float]:
 
 
 def _range(low: float, high: float) -> str:
-    return f"{low:.3g}" if low == high else f"{low:.3g}–{high:.3g}"
+    return _plain(low) if low == high else f"{_plain(low)}–{_plain(high)}"
+
+
+def _plain(number: float) -> str:
+    """Three digits of a small number; of a large one all, for sizes of matrices are exact."""
+    return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
 
 
 def _short(number: float) -> str:

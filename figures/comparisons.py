@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import ratios
 import sheets
+from accounts import in_layouts, left_out
 from script import conditions, sentences
 
 
@@ -42,11 +43,18 @@ class Comparisons:
         name: stem of the files.
         rows: those with an implementation that the paper lacks are left out where it was not measured.
         dtype: "float32", "float16" or "bfloat16".
+        paper_dtype: the one that the paper has this table in; in another, nothing of it is the paper's.
     """
 
     name: str
     rows: tuple[Row, ...]
     dtype: str = "float32"
+    paper_dtype: str = "float32"
+
+    @property
+    def of_the_paper(self) -> bool:
+        """Whether the paper has this table in this dtype."""
+        return self.dtype == self.paper_dtype
 
     def missing(self, table: pd.DataFrame) -> str | None:
         """Why the table cannot give any row, or None."""
@@ -57,17 +65,16 @@ class Comparisons:
         """What is listed, over which patterns, on which device."""
         seconds = [ratios.times(table, self.dtype, row.layout) for row in self._rows(table)]
         factors = [ratios.speedup(s, r.ours, r.rivals) for s, r in zip(seconds, self._rows(table), strict=True)]
-        layouts = "For each implementation the faster of the two layouts is taken."
         return sentences(
             "Percentage of patterns where time(ours) < time(rivals), out of those for which both have a time, and the "
             "median of time(rivals)/time(ours) over the patterns where ours is faster (median acceleration) and over "
             "all of them (median ratio).",
-            layouts if any(row.layout is None for row in self.rows) else "",
+            in_layouts(table, self.dtype) if any(row.layout is None for row in self.rows) else "",
             ratios.absence(table, self.dtype, [*ratios.SPECIALISED, *ratios.GENERIC]),
             f"Rows with {ratios.ADDED} are not in the paper; in batch_first it takes patterns with d = 1 only."
             if any(row.added for row in self._rows(table))
             else "",
-            "Column paper_a100: what the paper's text reports for an A100.",
+            "Column paper_a100: what the paper's text reports for an A100." if self.of_the_paper else "",
             conditions(table, self.dtype, *(values.index for values in factors)),
         )
 
@@ -89,16 +96,17 @@ class Comparisons:
     def _line(self, table: pd.DataFrame, row: Row) -> dict[str, object]:
         seconds = ratios.times(table, self.dtype, row.layout)
         sides = {"ours": ratios.label(row.ours), "rivals": ratios.label(row.rivals)}
-        line = {"layout": row.layout, **sides, "in_paper": "no" if row.added else "yes"}
+        line = {"layout": row.layout, **sides, "in_paper": "yes" if self.of_the_paper and not row.added else "no"}
+        paper = row.paper or None if self.of_the_paper else None
         reason = self._why_missing(table, row)
         if reason is not None:
-            return line | {"patterns": 0, "paper_a100": row.paper or None, "note": reason}
+            return line | {"patterns": 0, "paper_a100": paper, "note": reason}
         result = ratios.compare(ratios.speedup(seconds, row.ours, row.rivals))
         return line | {
             "patterns": result.patterns,
             "faster_percent": round(100 * result.share_faster, 1),
             "median_acceleration": round(result.median_when_faster, 3),
             "median_ratio": round(result.median, 3),
-            "paper_a100": row.paper or None,
-            "note": None,
+            "paper_a100": paper,
+            "note": left_out(table, self.dtype, row.ours, row.rivals, layout=row.layout) or None,
         }

@@ -12,7 +12,10 @@ import pandas as pd
 import sheets
 import style
 from matplotlib.axes import Axes
+from ratios import listed
 from script import Source, main, sentences
+
+from ksmm.problem import DTYPES
 
 NAME = Path(__file__).stem
 TITLE = "Counters of the kernel (not in the paper): memory traffic, hit rates, matrix units, bank conflicts"
@@ -30,13 +33,14 @@ PANELS = {
 def caption(counters: pd.DataFrame) -> str:
     """What is shown, of which problems, on which device."""
     counted = counters[counters.status == "ok"]
-    sizes = " and ".join(f"{size:,}" for size in sorted(counted.batch_size.unique()))
-    devices = " and ".join(counted.device_name.unique())
+    sizes = listed(f"{size:,}" for size in sorted(counted.batch_size.unique()))
+    devices = listed(counted.device_name.unique())
     return sentences(
         "Hardware counters of one product, caches empty before each launch (Nsight Compute). "
         "DRAM over minimum: bytes read and written over those of X, the weights and Y, each moved once; below 1, part "
         "of Y is still in L2 at the end. Hits: sectors found in the cache, of those asked for; copies by the Hopper "
         "tensor memory accelerator pass by L1, and all writes to L2 hit. "
+        "Where there is no dot, nothing was asked of that cache or memory. "
         "Matrix units busy: of what they can do in the cycles in which a multiprocessor works. "
         "Bank conflicts: repeated accesses to shared memory, of all its wavefronts.",
         f"{devices}, {counted.pattern.nunique()} patterns, batch {sizes}.",
@@ -57,7 +61,14 @@ def draw(counters: pd.DataFrame, output: Path) -> None:
     panels = figure.subplots(1, len(PANELS), sharey=True)
     positions = np.arange(len(rates))[::-1]
     for axes, (column, label) in zip(panels, PANELS.items(), strict=True):
-        axes.scatter(rates[column], positions, s=16, c=[style.colour(name) for name in rates.implementation], zorder=3)
+        axes.scatter(
+            rates[column],
+            positions,
+            s=16,
+            c=[style.colour(name) for name in rates.implementation],
+            zorder=3,
+            clip_on=False,
+        )
         _decorate(axes, column, label)
     panels[0].set_yticks(positions, [" ".join(map(str, row)) for row in rates[KEYS].itertuples(index=False)])
     panels[0].set_ylim(-0.7, len(rates) - 0.3)
@@ -68,7 +79,11 @@ def draw(counters: pd.DataFrame, output: Path) -> None:
 
 def frame(counters: pd.DataFrame) -> pd.DataFrame:
     """Ratios and rates of every problem that was counted."""
-    c = counters[counters.status == "ok"].sort_values(["dtype", "layout"], kind="stable")
+    order = {dtype: place for place, dtype in enumerate(DTYPES)}
+    c = counters[counters.status == "ok"]
+    c = c.sort_values(
+        ["dtype", "layout"], kind="stable", key=lambda values: values.map(lambda name: order.get(name, name))
+    )
     moved = c.dram_bytes_read + c.dram_bytes_written
     columns = {
         "launches": c.launches.astype(int),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import matplotlib.ticker
 import numpy as np
 import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scales import round_numbers, set_ticks
 
 FARTHEST = 50.0
 """Where the axis ends, however large the ratios are: what lies beyond differs in nothing that matters."""
@@ -68,9 +68,7 @@ def share_axes(panels: Sequence[Axes], limits: tuple[float, float], label: str =
     for axes in panels:
         axes.set_xscale("log")
         axes.set_xlim(low, high)
-        axes.xaxis.set_major_locator(matplotlib.ticker.FixedLocator(_ticks(low, high)))
-        axes.xaxis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
+        set_ticks(axes.xaxis, _ticks(low, high))
         axes.axvline(1, color="#000000", linewidth=0.8, linestyle=(0, (4, 2)), zorder=1.5)
         axes.set_ylim(-2, 102)
         axes.set_yticks([0, 25, 50, 75, 100])
@@ -98,4 +96,4 @@ def common_legend(figure: Figure, panels: Iterable[Axes], columns: int) -> None:
 def _ticks(low: float, high: float) -> list[float]:
     # 0.5, 1, 2, 5, 10 … where they are enough; a narrow axis has more.
     ticks = [m * 10.0**k for k in range(-9, 9) for m in (1, 2, 5) if low <= m * 10.0**k <= high]
-    return [float(f"{tick:.6g}") for tick in ticks] if len(ticks) >= 3 else style.round_numbers(low, high)
+    return [float(f"{tick:.6g}") for tick in ticks] if len(ticks) >= 3 else round_numbers(low, high)

@@ -25,7 +25,7 @@ NAME = Path(__file__).stem
 TITLE = "Figure 3: data flow of bmm and of the kernel between the levels of memory"
 PATTERN = Pattern(1, 768, 192, 2)
 LEVELS = {"global memory": 2.0, "shared memory": 1.0, "registers": 0.0}
-_READ, _WRITE = style.COLOURS["bmm"], style.COLOURS["kernel"]
+_READ, _WRITE = style.NEUTRAL_PAIR
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ TITLE = "Figure 5: Algorithm 2, the tiling of the kernel"
 PATTERN = Pattern(2, 3, 2, 3)
 BATCH = 8
 STEPS = ((0, 1), (1, 1))
-COLOURS = ("#FFFFFF", "#DDDDDD", style.COLOURS["bmm"], style.COLOURS["sparse"])
+COLOURS = ("#FFFFFF", "#DDDDDD", *style.NEUTRAL_PAIR)
 """Of a zero, another entry of the support, and what each of the two steps touches."""
 
 

@@ -5,11 +5,13 @@ By hand: python figures/fig18_speedup_vs_density.py --table results/<device>/tim
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 import ratios
 import style
+from accounts import in_layouts, left_out
 from boxes import boxes_by_decades, convention
 from groups import Group, by_decades, describe_decades, summary
 from script import conditions, main, sentences
@@ -18,28 +20,31 @@ from ksmm.problem import DTYPES
 
 NAME = Path(__file__).stem
 TITLE = "Figure 18 (not in the paper): speed-up of kernel against sparsity"
-SIDES = {"generic": ratios.GENERIC, "specialised": (*ratios.RIVALS, ratios.ADDED)}
+SIDES = ("generic", "specialised")
 
 
 def caption(table: pd.DataFrame) -> str:
     """What is drawn, of which patterns, on which device."""
     panels = _panels(table)
-    groups = [group for members in panels.values() for group in members]
-    problems = [_factors(table, dtype, side).index for dtype, side in panels]
+    dtypes, sides = (list(dict.fromkeys(key[i] for key in panels)) for i in (0, 1))
+    names_of_sides = [_rivals(table, side) for side in sides]
+    rows = [f"{side} ({ratios.listed(names)})" for side, names in zip(sides, names_of_sides, strict=True)]
     return sentences(
         "Time of the fastest rival over time of kernel, by the density 1/(ad) of the matrix (1 has no zeros; sparser "
-        "to the right); above 1 the kernel is faster. Above: against the generic implementations. Below: against the "
-        f"specialised ones, {ratios.ADDED} included. For each implementation the faster of the two layouts.",
+        "to the right); above 1 the kernel is faster. "
+        f"Rivals, from above: {ratios.listed(rows)}.",
+        in_layouts(table, *dtypes),
         describe_decades(next(iter(panels.values())), "the density"),
-        *(ratios.absence(table, dtype, _all_rivals()) for dtype in dict.fromkeys(dtype for dtype, _ in panels)),
-        convention(groups),
-        conditions(table, " and ".join(dict.fromkeys(dtype for dtype, _ in panels)), *problems),
+        *(ratios.absence(table, dtype, ratios.every_rival(table)) for dtype in dtypes),
+        *(_left_out(table, dtype, names) for dtype in dtypes for names in (["kernel"], *names_of_sides)),
+        convention([group for members in panels.values() for group in members]),
+        conditions(table, dtypes, *(_factors(table, *key).index for key in panels)),
     )
 
 
 def missing(table: pd.DataFrame) -> str | None:
     """Why the table cannot give the figure, or None."""
-    reasons = [ratios.why_missing(table, dtype, ["kernel"], SIDES["specialised"]) for dtype in _dtypes(table)]
+    reasons = [ratios.why_missing(table, dtype, ["kernel"], ratios.every_rival(table)) for dtype in _dtypes(table)]
     return None if _panels(table) else next(iter(reasons), "the table has no measurements")
 
 
@@ -59,7 +64,7 @@ def draw(table: pd.DataFrame, output: Path) -> None:
             axes.invert_xaxis()
             axes.set_title(dtype if i == 0 else "", loc="right", pad=11)
         drawn = [axes for axes in grid[i] if axes.get_visible()]
-        style.ratio_axis(*drawn, label=f"speed-up of kernel over\n{_label(table, columns, side)}")
+        style.ratio_axis(*drawn, label=f"speed-up of kernel over\n{ratios.label(_rivals(table, side))}")
     data = pd.concat([summary(members, dtype=dtype, rivals=side) for (dtype, side), members in panels.items()])
     style.save(figure, NAME, output, caption(table), data)
 
@@ -74,20 +79,21 @@ def _panels(table: pd.DataFrame) -> dict[tuple[str, str], list[Group]]:
 
 
 def _factors(table: pd.DataFrame, dtype: str, side: str) -> pd.Series:
-    return ratios.speedup(ratios.times(table, dtype), ["kernel"], SIDES[side])
+    return ratios.speedup(ratios.times(table, dtype), ["kernel"], _rivals(table, side))
 
 
 def _dtypes(table: pd.DataFrame) -> list[str]:
     return [dtype for dtype in DTYPES if (table.dtype == dtype).any()]
 
 
-def _all_rivals() -> list[str]:
-    return [name for names in SIDES.values() for name in names]
+def _left_out(table: pd.DataFrame, dtype: str, names: Sequence[str]) -> str:
+    missing_ones = left_out(table, dtype, names)
+    return f"In {dtype}, {missing_ones}" if missing_ones else ""
 
 
-def _label(table: pd.DataFrame, dtypes: list[str], side: str) -> str:
-    found = {name for dtype in dtypes for name in ratios.present(ratios.times(table, dtype), SIDES[side])}
-    return ratios.label([name for name in SIDES[side] if name in found])
+def _rivals(table: pd.DataFrame, side: str) -> tuple[str, ...]:
+    # What is new counts as specialised: the generic ones are those that know nothing of Kronecker-sparse matrices.
+    return tuple(name for name in ratios.every_rival(table) if (name in ratios.GENERIC) == (side == "generic"))
 
 
 if __name__ == "__main__":

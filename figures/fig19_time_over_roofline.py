@@ -14,7 +14,7 @@ import style
 from curves import Curve
 from groups import statistics
 from matplotlib.axes import Axes
-from script import conditions, main, sentences
+from script import conditions, main, on_gpu, sentences
 
 from ksmm.problem import DTYPES
 
@@ -35,11 +35,11 @@ def caption(table: pd.DataFrame) -> str:
         "copy and matrix product reach it.",
         "In float32 that is the limit of float32 multiply-adds for every implementation; kernel may use the matrix "
         "units at the same accuracy, and can be below 1."
-        if "float32" in dtypes
+        if "float32" in dtypes and on_gpu(table)
         else "",
         "A pattern that an implementation has no time for counts as slower than all others (see the table of "
         f"statuses); the axis ends at {curves.FARTHEST:g} at most.",
-        conditions(table, " and ".join(dtypes), rows.set_index(ratios.PROBLEM).index),
+        conditions(table, dtypes, rows.set_index(ratios.PROBLEM).index),
     )
 
 

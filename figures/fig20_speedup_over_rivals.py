@@ -28,18 +28,18 @@ ALONE = {"batch_first": (), "batch_last": (ratios.ADDED, "lazylinop")}
 
 def caption(table: pd.DataFrame) -> str:
     """What is drawn, of which patterns, on which device."""
-    panels = _panels(table)
+    panels, rivals = _panels(table), ratios.every_rival(table)
     dtypes = list(dict.fromkeys(dtype for dtype, _ in panels))
     problems = [_times(table, key).index for key in panels]
     return sentences(
         "Percentage of patterns for which kernel is at least so many times faster than the fastest of "
-        f"{ratios.listed(ratios.EVERY_RIVAL)} in the same layout and dtype; right of 1 the kernel is faster. In "
+        f"{ratios.listed(rivals)} in the same layout and dtype; right of 1 the kernel is faster. In "
         "batch_last also against bmm_strided alone (and against lazylinop, the authors' package, where it was "
         "measured). The legends give the median speed-up and how often the kernel is faster.",
         "A pattern that the kernel has no time for counts as lost.",
         "In float32 all rivals use float32 multiply-adds; the kernel is held to their accuracy.",
-        *(ratios.absence(table, dtype, ratios.EVERY_RIVAL) for dtype in dtypes),
-        conditions(table, " and ".join(dtypes), *problems),
+        *(ratios.absence(table, dtype, rivals) for dtype in dtypes),
+        conditions(table, dtypes, *problems),
     )
 
 
@@ -48,7 +48,7 @@ def missing(table: pd.DataFrame) -> str | None:
     if _panels(table):
         return None
     reasons = [
-        ratios.why_missing(table, dtype, ("kernel",), ratios.EVERY_RIVAL, layouts=[layout])
+        ratios.why_missing(table, dtype, ("kernel",), ratios.every_rival(table), layouts=[layout])
         for dtype in DTYPES
         if (table.dtype == dtype).any()
         for layout in ratios.LAYOUTS
@@ -90,7 +90,7 @@ def _panels(table: pd.DataFrame) -> dict[tuple[str, str], dict[str, Curve]]:
     for dtype in DTYPES:
         for layout, alone in ALONE.items():
             seconds = _times(table, (dtype, layout))
-            sides = {FASTEST: ratios.EVERY_RIVAL, **{name: (name,) for name in alone}}
+            sides = {FASTEST: ratios.every_rival(table), **{name: (name,) for name in alone}}
             factors = {name: ratios.speedup(seconds, ["kernel"], side) for name, side in sides.items()}
             members = {
                 name: Curve(

@@ -69,6 +69,18 @@ def describe_decades(groups: Sequence[Group], name: str) -> str:
     return f"Patterns are grouped into ranges of {name} of equal width on the log axis ({len(groups)} are not empty)."
 
 
+def flat(groups: Sequence[Group]) -> list[Group]:
+    """The groups that a log axis for all of them squeezes to a line, if they are half of them; else none.
+
+    Those are the groups whose whiskers take less than a tenth of the axis; one pattern alone has no spread to show.
+    """
+    logs = {id(group): np.log10(np.percentile(group.values, [5, 95])) for group in groups}
+    ends = [0.0, *np.concatenate(list(logs.values()))]
+    length = max(ends) - min(ends)
+    found = [g for g in groups if len(g.values) > 1 and np.ptp(logs[id(g)]) < 0.1 * length]
+    return found if 2 * len(found) >= len(groups) > 1 else []
+
+
 def statistics(values: Sequence[float]) -> dict[str, float]:
     """The number n, and the 5th, 25th, 50th, 75th and 95th percentiles (linear interpolation), as boxes show them."""
     p5, q1, median, q3, p95 = np.percentile(np.asarray(values, dtype=float), [5, 25, 50, 75, 95])

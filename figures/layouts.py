@@ -44,7 +44,8 @@ class Layouts:
         left_out = measured - set(quotients)
         return sentences(
             "Time in batch_first over time in batch_last; above 1, batch_last is faster.",
-            f"No pattern has both layouts of {' and '.join(style.ordered(left_out))}." if left_out else "",
+            f"No pattern has both layouts of {ratios.listed(style.ordered(left_out))}." if left_out else "",
+            self._incomplete(table),
             f"{ratios.ADDED} is not in the paper; in batch_first it takes patterns with d = 1 only."
             if ratios.ADDED in quotients
             else "",
@@ -61,6 +62,13 @@ class Layouts:
         """For each implementation, the ratios of all patterns."""
         quotients = self.quotients(table)
         return {name: Group(1, 1, quotients[name].dropna().to_numpy()) for name in style.ordered(list(quotients))}
+
+    def _incomplete(self, table: pd.DataFrame) -> str:
+        number = len(table[table.dtype == self.dtype][ratios.PROBLEM].drop_duplicates())
+        lacking = {name: number - len(group.values) for name, group in self.groups(table).items()}
+        # Of bmm_strided the caption says why.
+        some = [f"{count} of {name}" for name, count in lacking.items() if count and name != ratios.ADDED]
+        return f"Patterns left out, without a time in one of the layouts: {ratios.listed(some)}." if some else ""
 
     def quotients(self, table: pd.DataFrame) -> pd.DataFrame:
         """The ratios of `ratios.layout_ratios`, without what no figure of the paper has."""

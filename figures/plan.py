@@ -18,7 +18,14 @@ from pathlib import Path
 from types import ModuleType
 
 import pandas as pd
-from script import FOLDER, TABLES, study_of
+from script import FOLDER, TABLES, of_one_device, study_of
+
+_WITHOUT = {
+    "time": "there is no time.csv; `snakemake --cores all` measures it",
+    "energy": "there is no energy.csv; `snakemake --cores all` measures it where the config key energy.measure is on",
+    "networks": "there is no networks.csv; `snakemake --cores all networks` measures it",
+}
+"""Why a script whose study has no table is missing, and how to get that table."""
 
 
 def scripts() -> dict[str, ModuleType]:
@@ -40,7 +47,7 @@ def plan(tables: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, str | None]]
     for name, module in scripts().items():
         study = study_of(module)
         table = tables.get(study)
-        reason = f"there is no {study}.csv, the table of the study {study}" if table is None else module.missing(table)
+        reason = _WITHOUT[study] if table is None else module.missing(table)
         entries[name] = {
             "kind": "figure" if name.startswith("fig") else "table",
             "study": study,
@@ -56,11 +63,11 @@ def read_tables(time_table: Path) -> dict[str, pd.DataFrame]:
 
     Raises:
         OSError: the table of times cannot be read.
-        ValueError: a table cannot be used.
+        ValueError: a table cannot be used, or is of several devices.
     """
     others = {name: time_table.with_name(f"{name}.csv") for name in TABLES if name != "time"}
     paths = {"time": time_table} | {name: path for name, path in others.items() if path.exists()}
-    return {name: TABLES[name].read(path) for name, path in paths.items()}
+    return {name: of_one_device(TABLES[name].read(path), name) for name, path in paths.items()}
 
 
 def write(entries: dict[str, dict[str, str | None]], output: Path) -> None:

@@ -25,8 +25,11 @@ RIVALS = ("bmm", "einsum", "bsr")
 ADDED = "bmm_strided"
 """A specialised implementation that the paper does not have."""
 
-EVERY_RIVAL = (ADDED, *RIVALS, *GENERIC)
-"""All that the kernel is compared to where the paper's selection does not matter."""
+KNOWN_RIVALS = (ADDED, *RIVALS, *GENERIC)
+"""What the kernel is compared to where the paper's selection does not matter; `every_rival` adds what is new."""
+
+OURS = ("kernel", "kernel_strict", "auto")
+"""The kernel, and what chooses it: no rival of its own."""
 
 NOT_IN_PAPER_FIGURES = ("kernel_strict", "lazylinop")
 """A variant of the kernel, and the authors' package of later: no figure that repeats one of the paper's has them."""
@@ -65,6 +68,16 @@ def present(seconds: pd.DataFrame, names: Iterable[str]) -> tuple[str, ...]:
 def fastest(seconds: pd.DataFrame, names: Iterable[str]) -> pd.Series:
     """The smallest time among the names for each row; missing where none of them has one."""
     return seconds.reindex(columns=list(present(seconds, names))).min(axis=1)
+
+
+def every_rival(table: pd.DataFrame) -> tuple[str, ...]:
+    """All but the kernel that have a time in any dtype: the known ones in their order, then the others by name.
+
+    Where none has one, the known ones, so that messages can say who they would be.
+    """
+    timed = set(table[(table.status == "ok") & (table.part == "whole")].implementation) - set(OURS)
+    known = [name for name in KNOWN_RIVALS if name in timed]
+    return (*known, *sorted(timed - set(known))) or KNOWN_RIVALS
 
 
 def speedup(seconds: pd.DataFrame, ours: Sequence[str], rivals: Sequence[str]) -> pd.Series:
@@ -192,9 +205,10 @@ def label(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"min({', '.join(names)})"
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Iterable[str]) -> str:
     """The names as in a sentence: "kernel, bmm and bsr"."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    *others, last = names
+    return " and ".join(filter(None, [", ".join(others), last]))
 
 
 def _have(names: Sequence[str]) -> str:
@@ -208,4 +222,5 @@ def _first_reason(table: pd.DataFrame, dtype: str, layout: str | None, names: Se
     if rows.empty:
         return "not measured"
     row = rows.iloc[0]
-    return f"{row.status}: {row.reason}" if row.reason else row.status
+    reason = f"{row.status}: {row.reason}" if row.reason else row.status
+    return reason if len(names) == 1 else f"{row.implementation} {reason}"

@@ -44,7 +44,8 @@ class Rewritings:
         problems = [ratios.rewritings(table, self.dtype, layout).index for layout in self.layouts]
         return sentences(
             "(Δt − Δt̃)/Δt of bmm: Δt is the time of the whole product, Δt̃ that of its multiplication alone "
-            f"(line 2 of Algorithm 1), the rest rewrites memory. Layout: {' and '.join(self.layouts)}.",
+            f"(line 2 of Algorithm 1), the rest rewrites memory. Layout: {ratios.listed(self.layouts)}.",
+            _below_zero(groups),
             describe_values(self.panels(table)[self.layouts[0]], "(b+c)/(bc)"),
             convention(groups),
             conditions(table, self.dtype, *problems),
@@ -88,3 +89,10 @@ class Rewritings:
             axes.set(xscale="log", yscale="log", title=layout, xlabel="Δt, whole product [ms]")
         panels[0].set_ylabel("Δt̃, multiplication [ms]")
         return figure
+
+
+def _below_zero(groups: list[Group]) -> str:
+    below = sum(int((group.values < 0).sum()) for group in groups)
+    whole = sum(len(group.values) for group in groups)
+    text = f"Below 0 ({below} of {whole}) the multiplication alone was timed slower than the whole product: noise."
+    return text if below else ""

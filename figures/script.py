@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 import pandas as pd
-from ratios import PROBLEM
+import style
+from ratios import PROBLEM, listed
 
 from ksmm.energy_table import read_energy_table
 from ksmm.networks.table import read_networks_table
+from ksmm.problem import DTYPES
 from ksmm.table import read_table
 
 FOLDER = Path(__file__).resolve().parent
@@ -48,6 +50,20 @@ def study_of(module: ModuleType) -> str:
     return getattr(module, "STUDY", "time")
 
 
+def of_one_device(table: pd.DataFrame, study: str, way_out: str = "give the table of one of them") -> pd.DataFrame:
+    """The table, if its rows are of one device: no time of one stands for another's.
+
+    The table of energies may have several; its figures tell them apart (the authors' are there, too).
+
+    Raises:
+        ValueError: they are of several.
+    """
+    devices = sorted(table.device.unique())
+    if len(devices) > 1 and study != "energy":
+        raise ValueError(f"the table has measurements of {listed(devices)}, which are not to be mixed; {way_out}")
+    return table
+
+
 def main(module_name: str, source: Source | None = None) -> None:
     """Draws one figure or table from the command line; exits with status 1 and the reason if the table lacks it."""
     module = sys.modules[module_name]
@@ -58,6 +74,9 @@ def main(module_name: str, source: Source | None = None) -> None:
     arguments = parser.parse_args()
     try:
         table = source.read(arguments.source)
+        if source in TABLES.values():
+            of_one_device(table, study_of(module))
+            style.introduce(table.implementation)
         reason = module.missing(table)
         if reason is None:
             module.draw(table, arguments.output)
@@ -67,26 +86,32 @@ def main(module_name: str, source: Source | None = None) -> None:
         sys.exit(f"{Path(module.__file__).stem}: {reason}")
 
 
-def conditions(table: pd.DataFrame, dtype: str | None, *problems: pd.Index) -> str:
+def conditions(table: pd.DataFrame, dtypes: str | Collection[str] | None, *problems: pd.Index) -> str:
     """Under what conditions the values of a figure were measured: "NVIDIA H200, 41 patterns, batch 25,088, float32."
 
     If the protocol's samples and runs did not fit into its time, it also says for how many measurements.
 
     Args:
         table: rows of time.csv or energy.csv.
-        dtype: None if the figure names its dtypes itself.
+        dtypes: one or several, the latter also as "float32 and float16"; None if the figure names its dtypes itself.
         problems: (pattern, batch size) of every value drawn.
     """
     names = table.device_name.where(table.device_name != "", table.device)
-    devices = " and ".join(names.unique())
     number = len({pattern for index in problems for pattern in index.get_level_values("pattern")})
     sizes = {size for index in problems for size in index.get_level_values("batch_size")}
-    batches = " and ".join(f"{size:,}" for size in sorted(sizes))
     patterns = "1 pattern" if number == 1 else f"{number} patterns"
+    parts = [listed(names.unique()), patterns, f"batch {listed(f'{size:,}' for size in sorted(sizes))}"]
     drawn = table.set_index(PROBLEM).index.isin({problem for index in problems for problem in index})
-    if dtype:
-        drawn &= table.dtype.isin(dtype.split(" and "))
-    return sentences(f"{devices}, {patterns}, batch {batches}{f', {dtype}' if dtype else ''}.", shortened(table[drawn]))
+    if dtypes:
+        chosen = dtypes.split(" and ") if isinstance(dtypes, str) else dtypes
+        parts.append(listed(sorted(chosen, key=list(DTYPES).index)))
+        drawn &= table.dtype.isin(chosen)
+    return sentences(f"{', '.join(parts)}.", shortened(table[drawn]))
+
+
+def on_gpu(table: pd.DataFrame) -> bool:
+    """Whether the measurements are of a GPU: CPUs have slugs like cpu-x86_64."""
+    return not table.device.str.startswith("cpu-").any()
 
 
 def shortened(rows: pd.DataFrame) -> str:

@@ -10,6 +10,7 @@ import groups
 import pandas as pd
 import ratios
 import style
+from accounts import in_layouts, left_out, patterns
 from boxes import boxes_by_decades, boxes_by_value, convention
 from groups import Group
 from matplotlib.axes import Axes
@@ -81,11 +82,13 @@ class Speedup:
         members = self.by.group(factors)
         return sentences(
             f"Time of {rivals} over time of {ours}; above 1, {ours} is faster.",
-            "For each implementation the faster of the two layouts.",
+            in_layouts(table, self.dtype),
             self._restriction(table),
+            left_out(table, self.dtype, self.ours, self.rivals),
             self.by.describe(members),
             ratios.absence(table, self.dtype, [*self.ours, *self.rivals]),
             f"{ratios.ADDED}, which is not in the paper, is on neither side.",
+            "Below, magnified: the groups whose boxes are lines above." if groups.flat(members) else "",
             convention(members),
             conditions(table, self.dtype, factors.index),
         )
@@ -93,12 +96,14 @@ class Speedup:
     def draw(self, table: pd.DataFrame, output: Path) -> None:
         """Writes <output>/<name>.pdf, .png and .csv (one row per box)."""
         members = self.by.group(self.factors(table))
-        figure = style.new_figure()
-        axes = figure.subplots()
+        panels = [each for each in (members, groups.flat(members)) if each]
+        figure = style.new_figure(height=style.HEIGHT * (1 if len(panels) == 1 else 1.6))
         seconds = ratios.times(table, self.dtype)
         side, rivals = (ratios.present(seconds, names) for names in (self.ours, self.rivals))
-        self.by.draw(axes, members, side[0] if len(side) == 1 else style.SEVERAL)
-        style.ratio_axis(axes, label=f"speed-up of {ratios.label(side)}\nover {ratios.label(rivals)}")
+        for axes, each in zip(figure.subplots(len(panels), 1, squeeze=False)[:, 0], panels, strict=True):
+            self.by.draw(axes, each, side[0] if len(side) == 1 else style.SEVERAL)
+            style.ratio_axis(axes, label=f"speed-up of {ratios.label(side)}\nover {ratios.label(rivals)}")
+            axes.set_title("" if each is members else "magnified", loc="right", pad=11)
         style.save(figure, self.name, output, self.caption(table), groups.summary(members))
 
     def factors(self, table: pd.DataFrame) -> pd.Series:
@@ -115,8 +120,11 @@ class Speedup:
         specialised, generic = (ratios.present(seconds, side) for side in (ratios.SPECIALISED, ratios.GENERIC))
         if not generic:
             return f"No generic implementation ({', '.join(ratios.GENERIC)}) has a time, so all patterns are shown."
-        drawn, all_patterns = len(self.factors(table)), len(ratios.speedup(seconds, self.ours, self.rivals))
-        return (
-            f"Only the {drawn} of {all_patterns} patterns for which {ratios.label(specialised)} "
-            f"is faster than {ratios.label(generic)}, as in the paper."
-        )
+        drawn, compared = len(self.factors(table)), ratios.speedup(seconds, self.ours, self.rivals)
+        unopposed = int(ratios.fastest(seconds, generic)[compared.index].isna().sum())
+        faster = f"{ratios.label(specialised)} is faster than {ratios.label(generic)}"
+        if unopposed:
+            faster += f", or no generic implementation has a time ({patterns(unopposed)})"
+        if drawn == len(compared):
+            return f"All {patterns(drawn)}: for each, {faster}."
+        return f"Only the {drawn} of {patterns(len(compared))} for which {faster}, as in the paper."

@@ -8,8 +8,9 @@ from pathlib import Path
 import pandas as pd
 import ratios
 import sheets
+import style
 from IPython.display import Markdown, display
-from script import FOLDER, TABLES
+from script import FOLDER, TABLES, of_one_device
 
 ROOT = FOLDER.parent
 
@@ -19,18 +20,20 @@ def load(table: str, device: str, dtype: str, source: str = "time") -> pd.DataFr
 
     Args:
         table: path of <source>.csv; "" takes the first of results/*/<source>.csv and measurements/*/<source>.csv.
-        device: slug; "" takes whatever device the table is of.
+        device: slug; "" takes the device that the table is of.
         dtype: must be in the table.
         source: one of script.TABLES.
 
     Raises:
         FileNotFoundError: there is no table.
-        ValueError: it has no measurement of that device, or of that dtype.
+        ValueError: it has no measurement of that device, or of that dtype, or is of several devices.
     """
     path = Path(table) if table else _first_table(device, source)
     frame = TABLES[source].read(path)
     if device:
         frame = _only(frame, "device", device, path)
+    of_one_device(frame, source, "give the parameter device")
+    style.introduce(frame.implementation)
     _only(frame, "dtype", dtype, path)
     return frame
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import textwrap
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import matplotlib
-import matplotlib.ticker
-import numpy as np
 import pandas as pd
+import spare
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scales import round_numbers, set_ticks
 
 WIDTH = 4.6
 """Inches; the text stays readable when a figure is shrunk to a column of 3.4 inches."""
@@ -74,12 +76,16 @@ DTYPE_LINES = {
 }
 """For curves that stand for dtypes (and precisions), all of one implementation."""
 
+NEUTRAL_PAIR = ("#3E5C76", "#8A6D3B")
+"""For two things that are no implementations: colours that none has."""
+
 NEUTRAL = "#999999"
 """For a minimum over several implementations, which has no colour of its own, nor a hatch."""
 
 SEVERAL = ""
 """The name to give for such a minimum where an implementation's name is asked for."""
 
+_OF_SEVERAL = {"colour": NEUTRAL, "hatch": "", "marker": "o", "line": "-"}
 _SETTINGS = {
     "font.size": 8,
     "axes.titlesize": 8,
@@ -117,31 +123,42 @@ def new_figure(width: float = WIDTH, height: float = HEIGHT) -> Figure:
 
 
 def colour(implementation: str) -> str:
-    """The colour of an implementation, in every figure the same; neutral for one that has none yet."""
-    return COLOURS.get(implementation, NEUTRAL)
+    """The colour of an implementation, in every figure the same."""
+    return _look("colour", COLOURS, implementation)
 
 
 def hatch(implementation: str) -> str:
     """The hatch of an implementation's boxes, for print without colours."""
-    return HATCHES.get(implementation, "OO" if implementation else "")
+    return _look("hatch", HATCHES, implementation)
 
 
 def marker(implementation: str) -> str:
     """The marker of an implementation's points."""
-    return MARKERS.get(implementation, "*" if implementation else "o")
+    return _look("marker", MARKERS, implementation)
 
 
 def line(implementation: str) -> dict[str, object]:
     """Colour, dashes and width of an implementation's curve, the kernel's the widest, or of a dtype's."""
     if implementation in DTYPE_LINES:
         return DTYPE_LINES[implementation]
-    dashes = LINES.get(implementation, (0, (8, 2)) if implementation else "-")
-    width = 1.8 if implementation in ("kernel", "") else 1.1
-    return {"color": colour(implementation), "linestyle": dashes, "linewidth": width}
+    width = 1.8 if implementation in ("kernel", SEVERAL) else 1.1
+    return {"color": colour(implementation), "linestyle": _look("line", LINES, implementation), "linewidth": width}
 
 
-def ordered(implementations: list[str] | set[str]) -> list[str]:
+def _look(kind: str, known: Mapping[str, Any], implementation: str) -> Any:
+    if implementation == SEVERAL:
+        return _OF_SEVERAL[kind]
+    return known[implementation] if implementation in known else spare.look(implementation, kind)
+
+
+def introduce(implementations: Iterable[str]) -> None:
+    """Gives those without a look of their own a spare one; figures agree on those that were introduced together."""
+    spare.introduce(set(implementations) - set(COLOURS))
+
+
+def ordered(implementations: Iterable[str]) -> list[str]:
     """The names in the order in which every figure shows them; new ones come last, in alphabetical order."""
+    introduce(implementations)
     order = list(COLOURS)
     return sorted(implementations, key=lambda name: (order.index(name) if name in order else len(order), name))
 
@@ -150,29 +167,17 @@ def ratio_axis(*panels: Axes, label: str) -> None:
     """Makes the y axes of panels one log axis of ratios, with a line at 1 and short tick labels."""
     low = min(panel.dataLim.y0 for panel in panels)
     high = max(panel.dataLim.y1 for panel in panels)
-    low, high = min(low, 1.0) / 1.08, max(high, 1.0) * 1.08
+    low, high = min(low, 1.0), max(high, 1.0)
+    margin = min(1.08, max(1.001, (high / low) ** 0.1))
+    low, high = low / margin, high * margin
     ticks = round_numbers(low, high)
     for panel in panels:
         panel.set_yscale("log")
         panel.set_ylim(low, high)
-        panel.yaxis.set_major_locator(matplotlib.ticker.FixedLocator(ticks))
-        panel.yaxis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, _: f"{value:g}"))
-        panel.yaxis.set_minor_locator(matplotlib.ticker.NullLocator())
+        set_ticks(panel.yaxis, ticks)
         panel.axhline(1, color="#000000", linewidth=0.8, linestyle=(0, (4, 2)), zorder=1.5)
     size = matplotlib.rcParams["axes.labelsize"]
     panels[0].set_ylabel(label, fontsize=size if max(map(len, label.splitlines())) <= 30 else size - 1)
-
-
-def round_numbers(low: float, high: float) -> list[float]:
-    """At least four round numbers between low and high, where there are; else as many as there are, or low and high."""
-    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
-    for mantissas in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)):
-        ticks = [m * 10.0**k for k in decades for m in mantissas if low <= m * 10.0**k <= high]
-        if len(ticks) >= 4:
-            return ticks
-    if len(ticks) >= 2:
-        return ticks
-    return sorted({float(f"{limit:.3g}") for limit in (low, high)} | set(ticks))
 
 
 def set_labels(axes: Axes, positions: list[float], labels: list[str]) -> None:

@@ -16,6 +16,7 @@ TABLE = replace(
     TABLE_03,
     name=NAME,
     dtype="float16",
+    paper_dtype="float16",
     rows=tuple(replace(row, paper=paper) for row, paper in zip(TABLE_03.rows, _PAPER, strict=True)),
 )
 caption, missing, draw = TABLE.caption, TABLE.missing, TABLE.draw

@@ -14,6 +14,7 @@ import style
 from curves import Curve
 from groups import statistics
 from matplotlib.axes import Axes
+from ratios import listed
 from script import Source, main, sentences
 
 NAME = Path(__file__).stem
@@ -29,8 +30,8 @@ RATIOS = {
 
 def caption(problems: pd.DataFrame) -> str:
     """What is drawn, of which problems, on which device."""
-    sizes = " and ".join(f"{size:,}" for size in sorted(problems.batch_size.unique()))
-    devices = " and ".join(problems.device.unique())
+    sizes = listed(f"{size:,}" for size in sorted(problems.batch_size.unique()))
+    devices = listed(problems.device.unique())
     return sentences(
         "Percentage of patterns for which a choice without any measurement takes at most so many times as long as the "
         "best that tuning measured. Above: the configuration of the kernel that its cost model picks, over the fastest "

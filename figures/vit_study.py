@@ -51,7 +51,11 @@ def chosen(
             raise ValueError(f"the table has no {dtype} measurement with {column} {wanted!r}; it has {listed}")
         sparse = sparse[sparse[column] == wanted]
     if implementations:
+        known = in_order(set(sparse.implementation))
         sparse = sparse[sparse.implementation.isin(implementations)]
+        if sparse.empty:
+            asked = ", ".join(implementations)
+            raise ValueError(f"the table has no {dtype} measurement of {asked} there; it has {', '.join(known)}")
     keys = ["network", "batch_size"]
     dense = rows[(rows.implementation == FULLY_CONNECTED) & (rows[keys] == sparse[keys].iloc[0]).all(axis=1)]
     return pd.concat([dense, sparse])

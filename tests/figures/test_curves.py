@@ -31,8 +31,8 @@ def few():
         for pattern, values in TIMES.items()
         for name, value in zip(names, values, strict=True)
     ]
-    table = pd.DataFrame(rows).assign(batch_size=8, dtype="float32", part="whole", roofline_s=1.0)
-    table = table.assign(device="gpu", device_name="GPU")
+    table = pd.DataFrame(rows).assign(batch_size=25_088, dtype="float32", part="whole", roofline_s=1.0)
+    table = table.assign(device="nvidia-h200", device_name="NVIDIA H200")
     ok = table.median_s.notna()
     table = table.assign(protocol_met=ok.map({True: "yes", False: ""}), cuda_graph_median_s=float("nan"))
     return table.assign(status=ok.map({True: "ok", False: "failed"}), reason=ok.map({True: "", False: "broke"}))
@@ -122,12 +122,47 @@ def test_measurements_that_are_too_short_are_counted(few):
     assert "6 of 30 measurements are shorter" in table_targets.caption(few)
 
 
-def test_a_kernel_without_rivals_has_not_reached_its_targets(few, tmp_path):
+def test_what_was_not_measured_is_neither_reached_nor_missed(few, tmp_path):
     alone = few[few.implementation == "kernel"]
     assert fig20.missing(alone)
     table_targets.draw(alone, tmp_path)
     rows = pd.read_csv(tmp_path / "table_targets.csv")
+    measured = rows[rows.patterns > 0]
+    assert (measured.roofline_reached == "yes").all() and not measured.get("reached", pd.Series()).any()
+    assert not {"speedup_reached", "fastest_reached"} & set(rows)
+    assert measured.note.str.contains(r"no time in float32 batch_\w+ \(not measured\)").all()
+
+
+def test_one_bar_that_is_missed_decides(few, tmp_path):
+    table_targets.draw(few[few.implementation == "kernel"].assign(roofline_s=0.1), tmp_path)
+    rows = pd.read_csv(tmp_path / "table_targets.csv")
     assert (rows[rows.patterns > 0].reached == "no").all()
+
+
+@pytest.mark.parametrize("other", [{"device": "cpu-x86_64"}, {"device": "nvidia-h100"}, {"batch_size": 128}])
+def test_no_verdict_where_the_bars_are_not_set(other, few, tmp_path):
+    table_targets.draw(few.assign(**other), tmp_path)
+    rows = pd.read_csv(tmp_path / "table_targets.csv")
+    assert not [name for name in rows if "reached" in name]
+    assert rows[rows.patterns > 0].note.str.contains("an NVIDIA H200 at batch 25,088").all()
+
+
+@pytest.mark.parametrize("module", [fig19, table_targets])
+def test_matrix_units_are_those_of_a_gpu(module, few):
+    assert "matrix units" in module.caption(few)
+    assert "matrix units" not in module.caption(few.assign(device="cpu-x86_64"))
+
+
+def test_an_implementation_of_ones_own_is_a_rival(few, tmp_path):
+    fastest = few[few.implementation == "bmm"].assign(implementation="mine", median_s=0.1)
+    both = pd.concat([few, fastest], ignore_index=True)
+    fig20.draw(both, tmp_path)
+    table_targets.draw(both, tmp_path)
+    assert (read(tmp_path, fig20.NAME).loc["batch_first"].share_faster == 0).all()
+    rows = pd.read_csv(tmp_path / "table_targets.csv")
+    assert (rows[rows.patterns > 0].fastest_percent == 0).all()
+    for module in (fig20, table_targets):
+        assert "bmm_strided, bmm and mine" in module.caption(both)
 
 
 def test_targets_without_ceilings(few):

@@ -2,8 +2,17 @@ import itertools
 
 import groups
 import numpy as np
+import pandas as pd
 import pytest
+import spare
 import style
+from boxes import boxes_by_decades
+from scales import round_numbers
+
+from tests.figures.synthetic_table import synthetic_table
+
+import fig05_algorithm2 as fig05  # isort: skip - found through conftest
+import fig11_bmm_vs_baselines as fig11  # isort: skip
 
 
 def test_statistics_by_hand():
@@ -51,6 +60,29 @@ def test_ranges_have_equal_width_on_a_log_axis():
     assert [round(group.high / group.low, 6) for group in found] == [10.0] * 4
 
 
+def test_groups_that_are_lines_are_found_where_they_are_many():
+    wide, line, one = (groups.Group(k, k, np.array(v)) for k, v in enumerate([[1.0, 2.0], [1.0, 1.02], [1.3]], 1))
+    assert groups.flat([wide, line, one]) == []  # one of three
+    assert groups.flat([wide, line]) == [line]
+    assert groups.flat([one]) == groups.flat([wide]) == groups.flat([line]) == []
+
+
+@pytest.mark.parametrize(("spread", "panels"), [(0.001, 2), (0.5, 1)])
+def test_groups_that_are_lines_are_drawn_again(spread, panels, tmp_path, monkeypatch):
+    table = synthetic_table(30, ["float32"], failures=False)
+    figure = fig11.FIGURE
+    factors = figure.factors(table)
+    sizes = np.argsort(np.argsort(figure.by.of(factors.index)))
+    values = pd.Series(np.where(sizes < 5, 1 + sizes / 2, 1 + spread * (sizes % 2)), factors.index)
+    monkeypatch.setattr(type(figure), "factors", lambda self, table: values)
+    drawn = []
+    monkeypatch.setattr(style, "save", lambda figure, *_: drawn.append(figure))
+    figure.draw(table, tmp_path)
+    assert len(drawn[0].axes) == panels
+    assert ("magnified" in figure.caption(table)) == (panels == 2)
+    assert drawn[0].axes[-1].get_ylim()[1] < 1.02 or panels == 1
+
+
 def test_summary_has_a_row_for_each_group():
     found = groups.by_value([1] * 5 + [2] * 5 + [3] * 5, range(15))
     frame = groups.summary(found, layout="batch_first")
@@ -70,4 +102,32 @@ def test_colours_and_marks_tell_implementations_apart():
     for marks in (style.COLOURS, style.MARKERS, style.HATCHES):
         assert len(set(marks.values())) == len(marks)
         assert list(marks) == list(style.COLOURS)
+    used = {"colour": style.COLOURS, "marker": style.MARKERS, "hatch": style.HATCHES, "line": style.LINES}
+    for kind, known in used.items():
+        looks = [*known.values(), *(look[kind] for look in spare.LOOKS)]
+        assert len(set(looks)) == len(looks) - (kind == "line")  # two light lines differ by colour
     assert style.ordered({"zzz", "dense", "kernel"}) == ["kernel", "dense", "zzz"]
+
+
+def test_two_implementations_of_ones_own_can_be_told_apart():
+    style.introduce({"mine", "yours"})
+    for look in (style.colour, style.marker, style.hatch):
+        assert look("mine") != look("yours")
+    lines = [style.line(name) for name in ("mine", "yours")]
+    assert lines[0]["linestyle"] != lines[1]["linestyle"]
+
+
+def test_what_is_no_implementation_has_the_colour_of_none():
+    assert not set(style.NEUTRAL_PAIR) & set(style.COLOURS.values())
+    assert set(fig05.COLOURS[2:]) == set(style.NEUTRAL_PAIR)
+
+
+@pytest.mark.parametrize(("low", "high", "last"), [(0.9, 4.9, 4.0), (0.85, 6.0, 5.0), (0.5, 30, 30.0)])
+def test_ticks_reach_the_ends(low, high, last):
+    assert round_numbers(low, high)[-1] == pytest.approx(last)
+
+
+def test_a_single_size_is_written_out():
+    axes = style.new_figure().subplots()
+    boxes_by_decades(axes, [groups.Group(9216, 9216, np.array([1.0, 2.0]))], "kernel", "matrix size")
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["9,216"]

@@ -1,5 +1,7 @@
 """The notebooks run from end to end on synthetic tables, alone, and are committed without outputs."""
 
+import importlib.util
+
 import nbformat
 import pandas as pd
 import papermill
@@ -9,7 +11,7 @@ from ksmm.networks.table import write_networks_table
 from ksmm.table import write_table
 from tests.figures.conftest import FIGURES
 from tests.figures.synthetic_networks import synthetic_networks
-from tests.figures.synthetic_table import synthetic_table
+from tests.figures.synthetic_table import synthetic_table, with_later
 
 NOTEBOOKS = {path.stem: path for path in sorted(FIGURES.parent.glob("notebooks/*.ipynb"))}
 PARAMETERS = {name: {"table", "device", "dtype", "layout", "output"} for name in NOTEBOOKS} | {
@@ -52,6 +54,16 @@ def test_parameters(name):
     assert set(papermill.inspect_notebook(str(NOTEBOOKS[name]))) == PARAMETERS[name]
 
 
+def test_what_is_published_sets_the_parameters_that_a_notebook_has():
+    path = FIGURES.parent / "workflow" / "scripts" / "execute_notebook.py"
+    specification = importlib.util.spec_from_file_location("execute_notebook", path)
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    values = dict.fromkeys(("table", "device", "dtype", "layout", "output"), "x")
+    assert module.taken(NOTEBOOKS["layout_study"], values) == values
+    assert set(module.taken(NOTEBOOKS["vit_submodules"], values)) == set(values) - {"layout"}
+
+
 def test_memory_rewrite(small_table, tmp_path):
     text, pictures = execute("memory_rewrite", small_table, tmp_path, device="cpu-x86_64", dtype="float32")
     assert pictures == 2
@@ -67,13 +79,14 @@ def test_memory_rewrite_in_one_layout_without_any_time(failed_table, tmp_path):
 
 
 def test_layout_study(tmp_path):
-    table = synthetic_table(12, ["float32", "float16"])
+    table = with_later(synthetic_table(12, ["float32", "float16"]))
     text, pictures = execute("layout_study", table, tmp_path, dtype="float16")
     assert pictures == 1
     assert "12 patterns, batch 25,088, float16." in text
     assert "**kernel**: batch_last is faster for" in text
     assert "min(bmm_strided, bmm, einsum, bsr, dense, sparse)" in text
-    assert "paper_a100" not in text
+    assert "paper_a100" not in text and "| yes" not in text
+    assert "lazylinop" not in text  # nor is it in the figure
     assert len(pd.read_csv(tmp_path / "out" / "layout_study-float16.csv")) > 60
 
 
@@ -94,6 +107,13 @@ def test_vit_submodules(tmp_path):
     assert set(rows.chains.dropna()) == {"paper"}
 
 
+def test_an_implementation_that_was_not_measured_is_named():
+    import vit_study
+
+    with pytest.raises(ValueError, match="no float32 measurement of mine there; it has bmm, kernel"):
+        vit_study.chosen(synthetic_networks(), "float32", "", "", 0, ["mine"])
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -111,6 +131,16 @@ def test_bad_parameters_are_named(parameters, message, small_table, tmp_path, mo
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         studies.load(values["table"], values["device"], values["dtype"])
         studies.chosen_layouts(values["layout"])
+
+
+def test_of_a_table_of_two_devices_one_is_chosen(small_table, tmp_path):
+    import studies
+
+    path = tmp_path / "time.csv"
+    write_table(pd.concat([small_table, small_table.assign(device="nvidia-h200")]), path)
+    with pytest.raises(ValueError, match=r"cpu-x86_64 and nvidia-h200, .* give the parameter device"):
+        studies.load(str(path), "", "float32")
+    assert len(studies.load(str(path), "nvidia-h200", "float32")) == len(small_table)
 
 
 def test_the_first_table_is_found(small_table, tmp_path, monkeypatch):

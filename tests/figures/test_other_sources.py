@@ -114,6 +114,18 @@ def test_counters(counters, tmp_path, checked):
     assert "NVIDIA H200, 4 patterns, batch 25,088" in (tmp_path / "counters_kernel.md").read_text(encoding="utf-8")
 
 
+def test_counters_are_in_the_order_of_dtypes_with_whole_dots(counters, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(counters_kernel.style, "save", lambda figure, *_: drawn.append(figure))
+    counters_kernel.draw(counters, tmp_path)
+    rows = counters_kernel.frame(counters)
+    assert list(rows.dtype.unique()) == ["float32", "float16", "bfloat16"]
+    assert list(rows[rows.dtype == "float16"].layout.unique()) == list(LAYOUTS)
+    dots = [dot for axes in drawn[0].axes for dot in axes.collections]
+    assert len(dots) == len(counters_kernel.PANELS) and not any(dot.get_clip_on() for dot in dots)
+    assert "no dot, nothing was asked" in counters_kernel.caption(counters)
+
+
 def test_a_kernel_without_shared_memory_has_no_conflicts(counters, tmp_path, checked):
     none = counters.assign(shared_wavefronts=0.0, shared_bank_conflicts=0.0, l1_sectors=0.0, l1_sectors_hit=0.0)
     counters_kernel.draw(none, tmp_path)

@@ -1,6 +1,7 @@
 import csv
 import json
 
+import pandas as pd
 import plan
 import pytest
 
@@ -41,7 +42,7 @@ def test_says_of_every_script_what_it_is(planned):
 def test_a_table_that_is_not_there_is_a_reason(planned):
     entry = json.loads(planned.read_text(encoding="utf-8"))["table04_vit_submodules"]
     assert entry["study"] == "networks"
-    assert entry["missing"].startswith("there is no networks.csv")
+    assert entry["missing"] == "there is no networks.csv; `snakemake --cores all networks` measures it"
 
 
 def test_tables_beside_it_are_read(small_table, tmp_path):
@@ -63,8 +64,7 @@ def test_lists_what_is_left_out_and_why(planned):
 
 def test_without_a_table_of_energies_their_figures_are_missing(small_table):
     entries = plan.plan({"time": small_table})
-    absent = "there is no energy.csv, the table of the study energy"
-    missing = {name for name, entry in entries.items() if entry["missing"] == absent}
+    missing = {name for name, entry in entries.items() if "energy.measure" in (entry["missing"] or "")}
     assert missing == {name for name, entry in entries.items() if entry["study"] == "energy"}
     assert "fig07_energy" in missing
 
@@ -73,3 +73,19 @@ def test_a_missing_table_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["plan.py", "--table", str(tmp_path / "no.csv"), "--output", str(tmp_path / "x")])
     with pytest.raises(SystemExit, match=r"no\.csv"):
         plan.main()
+
+
+def test_devices_are_not_mixed(small_table, tmp_path):
+    other = small_table.assign(device="nvidia-h200")
+    write_table(pd.concat([small_table, other]), tmp_path / "time.csv")
+    with pytest.raises(
+        ValueError, match="cpu-x86_64 and nvidia-h200, which are not to be mixed; give the table of one"
+    ):
+        plan.read_tables(tmp_path / "time.csv")
+
+
+def test_energies_may_be_of_several_devices(small_table, tmp_path):
+    write_table(small_table, tmp_path / "time.csv")
+    energies = synthetic_energy_table(4)
+    write_energy_table(pd.concat([energies, energies.assign(device="tesla-v100")]), tmp_path / "energy.csv")
+    assert len(set(plan.read_tables(tmp_path / "time.csv")["energy"].device)) > 1

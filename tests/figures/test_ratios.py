@@ -58,6 +58,14 @@ def test_speedup_over_the_fastest_rival(few):
     assert factors.to_dict() == {("1,4,4,2", 8): 2.5, ("2,4,8,1", 8): 4.0, ("3,4,4,1", 8): 0.5}
 
 
+def test_every_rival_is_what_the_table_has_besides_the_kernel(few):
+    names = ["kernel_strict", "auto", "zzz", "mine", "bsr", "lazylinop"]
+    more = pd.concat([few, *(few[few.implementation == "kernel"].assign(implementation=name) for name in names)])
+    more.loc[more.implementation == "lazylinop", "status"] = "skipped"
+    assert ratios.every_rival(more) == ("bmm", "einsum", "bsr", "dense", "mine", "zzz")
+    assert ratios.every_rival(few[few.implementation == "kernel"]) == ratios.KNOWN_RIVALS
+
+
 def test_compare(few):
     result = ratios.compare(ratios.speedup(ratios.times(few, "float32"), ["kernel"], ["bmm", "einsum", "bsr"]))
     assert result == ratios.Comparison(3, 2 / 3, (2.5 + 4.0) / 2, 2.5)
@@ -120,6 +128,12 @@ def test_why_missing(few, dtype, sides, layouts, reason):
 def test_why_missing_gives_the_reason_in_the_table(few):
     failed = few[(few.pattern == "2,4,8,1") & (few.layout == "batch_last")]
     assert ratios.why_missing(failed, "float32", ["kernel"]) == "kernel has no time in float32 (failed: broke)"
+
+
+def test_why_missing_says_whose_reason_it_gives(few):
+    failed = few[(few.pattern == "2,4,8,1") & (few.layout == "batch_last") & (few.status != "ok")]
+    reason = ratios.why_missing(failed, "float32", ["bmm", "kernel"])
+    assert reason == "bmm and kernel have no time in float32 (kernel failed: broke)"
 
 
 def test_why_missing_without_a_common_pattern(few):

@@ -7,6 +7,7 @@ import plan
 import pytest
 from matplotlib.figure import Figure
 
+from ksmm.table import write_table
 from tests.figures.conftest import FIGURES, failing
 from tests.figures.drawn import empty_panels, overlapping_texts
 from tests.figures.synthetic_table import synthetic_table, with_later
@@ -184,7 +185,7 @@ def test_what_is_not_in_the_paper_is_not_in_its_figures(table, tmp_path, drawn):
     draw_all_that_can_be(with_later(table), tmp_path / "after")
     for name in set(MEASURED) - {"table_status"}:
         numbers = [(tmp_path / folder / f"{name}.csv").read_text() for folder in ("before", "after")]
-        with_its_own = name.startswith(("fig19", "fig20", "table_targets"))
+        with_its_own = name.startswith(("fig18", "fig19", "fig20", "table_targets"))
         assert (numbers[0] == numbers[1]) != with_its_own, name
         if not with_its_own:
             captions = [SCRIPTS[name].caption(frame) for frame in (table, with_later(table))]
@@ -243,13 +244,20 @@ def test_by_hand(table_path, tmp_path):
 
 
 def test_by_hand_says_why_it_cannot(small_table, tmp_path):
-    from ksmm.table import write_table
-
     write_table(small_table, tmp_path / "time.csv")
     result = run("fig13_speedup_vs_ratio_float16.py", "--table", tmp_path / "time.csv", "--output", tmp_path)
     assert result.returncode == 1
     assert result.stderr == "fig13_speedup_vs_ratio_float16: the table has no float16 measurements\n"
     assert not list(tmp_path.glob("fig13*"))
+
+
+def test_by_hand_of_two_devices(small_table, tmp_path):
+    both = pd.concat([small_table, small_table.assign(device="nvidia-h200", median_s=small_table.median_s / 100)])
+    write_table(both, tmp_path / "time.csv")
+    result = run("fig06_speedup_vs_ratio.py", "--table", tmp_path / "time.csv", "--output", tmp_path)
+    assert result.returncode == 1
+    assert result.stderr.startswith("fig06_speedup_vs_ratio: the table has measurements of cpu-x86_64 and nvidia-h200")
+    assert not list(tmp_path.glob("fig06*"))
 
 
 def test_by_hand_without_a_table(tmp_path):

@@ -36,7 +36,12 @@ def main() -> None:
     failed.parent.mkdir(parents=True, exist_ok=True)
     try:
         papermill.execute_notebook(
-            arguments.notebook, failed, parameters, kernel_name="python3", progress_bar=False, cwd=str(failed.parent)
+            arguments.notebook,
+            failed,
+            taken(arguments.notebook, parameters),
+            kernel_name="python3",
+            progress_bar=False,
+            cwd=str(failed.parent),
         )
     except papermill.PapermillExecutionError as error:
         sys.exit(f"{arguments.notebook} failed; the notebook up to the error is {failed}\n{error}")
@@ -54,6 +59,12 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--layout", choices=["batch_first", "batch_last", "both"], default="both")
     parser.add_argument("--output", type=Path, required=True, help=".ipynb file to write; the .html lies beside it")
     return parser.parse_args()
+
+
+def taken(notebook: Path, parameters: dict[str, str]) -> dict[str, str]:
+    """Those of the parameters that the notebook has: another would be in what is published, and mean nothing."""
+    known = papermill.inspect_notebook(str(notebook))
+    return {name: value for name, value in parameters.items() if name in known}
 
 
 def parameter_fault(parameters: dict[str, str]) -> str | None:
