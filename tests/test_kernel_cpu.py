@@ -24,7 +24,7 @@ PATTERNS = [
     (1, 1, 1, 1), (1, 192, 48, 2), (2, 48, 192, 1), (3, 5, 129, 4), (2, 17, 65, 8), (2, 3, 300, 1), (5, 2, 2, 2),
     (1, 7, 3, 3), (2, 33, 20, 3), (1, 12, 5, 5), (1, 31, 64, 6), (1, 3, 2, 7), (2, 4, 9, 12), (1, 11, 6, 15),
     (2, 13, 130, 16), (1, 40, 7, 17), (1, 6, 70, 24), (1, 2, 3, 33), (3, 9, 5, 48), (1, 5, 8, 64), (1, 1, 70, 100),
-    (40, 2, 2, 1), (1, 300, 2, 1), (1, 600, 3, 16),
+    (40, 2, 2, 1), (1, 300, 2, 1), (1, 600, 3, 16), (2, 1, 9, 101), (3, 2, 5, 31), (2, 1, 130, 9),
 ]  # fmt: skip
 BATCHES = (0, 1, 2, 5, 7, 13, 49, 130)
 
@@ -87,6 +87,15 @@ def test_every_path(pattern, dtype, layout):
         bias = torch.randn(pattern[0] * pattern[1] * pattern[3]).to(dtype)
         check(kernel(x, weight, layout, bias), x, weight, layout, f"batch {batch}, bias", bias)
         check(KERNEL.matmul_bias(packed, x, bias), x, weight, layout, f"batch {batch}, packed, bias", bias)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_long_sums_are_as_exact_as_those_of_pytorch(layout):
+    x, weight = operands((1, 40, 8192, 1), 24, layout)
+    x, weight = x.abs(), weight.abs()  # errors of positive numbers do not cancel
+    dense, reference = weight[0, ..., 0], reference_matmul(weight, x, layout)
+    others = x @ dense.T if layout == "batch_first" else dense @ x
+    assert relative_error(kernel(x, weight, layout), reference) < 2 * relative_error(others, reference) + 1e-7
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)

@@ -31,9 +31,9 @@ constexpr int tile_floats = (registers == 32 ? 24 : 12) * lanes;  // no tile has
 template <int64_t value>
 using Constant = std::integral_constant<int64_t, value>;
 
-// Where the sums of a tile start and where they go. Both are float32.
+// What is added to the sums of a tile and where they go. Both are float32.
 struct TileTarget {
-  const float* start;  // M × N vectors, one after the other; null: start from zero
+  const float* start;  // the sums so far: M × N vectors, one after the other; null: zero
   float* sums;
   int64_t row_step, vector_step;
   const float* bias = nullptr;  // added to the sums in the end, unless null
@@ -47,7 +47,7 @@ void multiply_tile(int64_t depth, Step depth_step, Spread spread, const float* r
   KSMM_UNROLL
   for (int m = 0; m < M; ++m) {
     KSMM_UNROLL
-    for (int v = 0; v < N; ++v) sum[m][v] = target.start ? load(target.start + (m * N + v) * lanes) : Vector{};
+    for (int v = 0; v < N; ++v) sum[m][v] = Vector{};
   }
   float* wanted = target.sums;
   int rows_wanted = M;
@@ -69,6 +69,13 @@ void multiply_tile(int64_t depth, Step depth_step, Spread spread, const float* r
         KSMM_UNROLL
         for (int v = 0; v < N; ++v) sum[m][v] = multiply_add<Element>(sum[m][v], element, vector[v]);
       }
+    }
+  }
+  if (target.start) {  // not before: sums of sums err less than one long sum
+    KSMM_UNROLL
+    for (int m = 0; m < M; ++m) {
+      KSMM_UNROLL
+      for (int v = 0; v < N; ++v) sum[m][v] += load(target.start + (m * N + v) * lanes);
     }
   }
   if (target.bias) {
