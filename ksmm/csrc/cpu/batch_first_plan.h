@@ -55,6 +55,7 @@ struct FirstPlan {
   Problem problem;
   bool shared;                        // all groups of an i read the same rows of the tile of X (d < L)
   int64_t groups, group_step;         // a group's vectors start group_step = groups·L outputs apart
+  int64_t used_groups;                // where there are fewer vectors than groups, those with one
   int width, rows;                    // N and M of the tiles
   int64_t panels;                     // of each group
   int64_t sets, set_panels;           // a set: the panels that share rows of X
@@ -66,13 +67,14 @@ struct FirstPlan {
   FirstPlan(const Problem& p, int64_t most_depth, int word_k) : problem(p), steps(divide_up(p.c, word_k)) {
     groups = p.d / common_divisor(p.d, lanes);
     group_step = groups * lanes;
+    used_groups = smaller(groups, divide_up(outputs(), lanes));
     shared = p.d < lanes;
     const int64_t vectors = divide_up(p.b * p.d, group_step);
     width = choose_width(vectors);
     rows = tile_rows(width);
     panels = divide_up(vectors, width);
-    sets = shared ? p.a : p.a * groups;
-    set_panels = shared ? groups * panels : panels;
+    sets = shared ? p.a : p.a * used_groups;
+    set_panels = shared ? used_groups * panels : panels;
     depth = divide_up(steps, divide_up(steps, most_depth));
     panel_block = smaller(set_panels, larger(1, 65536 / (depth * width * lanes)));  // 256 KiB of weights
     panel_blocks = divide_up(set_panels, panel_block);
@@ -81,6 +83,9 @@ struct FirstPlan {
     const bool large = p.d < 8 && p.a * p.b * steps * p.d > (1 << 18);
     batch_block = 16 * rows;
     if (!large || divide_up(p.batch, batch_block) * sets * panel_blocks < 32) batch_block = 8 * rows;
+    // Threads need something to share; from two tiles on a task still uses what it reads of W twice.
+    const int64_t others = sets * panel_blocks;
+    while (batch_block > 2 * rows && others * divide_up(p.batch, batch_block) < 16) batch_block -= rows;
     batch_blocks = divide_up(p.batch, batch_block);
     for (int64_t group = 0; shared && group < groups; ++group) {
       for (int lane = 0; lane < lanes; ++lane) orders[group][lane] = int32_t((group * lanes + lane) % p.d);
@@ -101,8 +106,8 @@ struct FirstPlan {
   }
   int64_t panel_floats() const { return steps * width * lanes; }
   int64_t outputs() const { return problem.b * problem.d; }  // of one (n, i)
-  int64_t group_of(int64_t set, int64_t panel) const { return shared ? panel / panels : set % groups; }
-  int64_t set_i(int64_t set) const { return shared ? set : set / groups; }
+  int64_t group_of(int64_t set, int64_t panel) const { return shared ? panel / panels : set % used_groups; }
+  int64_t set_i(int64_t set) const { return shared ? set : set / used_groups; }
   // The first output of the first vector of a panel.
   int64_t first_output(int64_t set, int64_t panel) const {
     return group_of(set, panel) * lanes + panel % panels * width * group_step;
