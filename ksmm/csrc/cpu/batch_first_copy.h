@@ -44,7 +44,8 @@ class FirstCopy : public Portions {
   void finish() {
     for (; left_ > 0; --left_) copy_vector();
     if (!plan_) return;
-    for (int64_t m = 0; m < stage_.count; ++m) finish_row(first_ + m * x_stride_, rows_ + m * row_step);
+    const Interleave<Element> interleave(smaller(plan_->problem.d, lanes));
+    for (int64_t m = 0; m < stage_.count; ++m) finish_row(first_ + m * x_stride_, rows_ + m * row_step, interleave);
     const int64_t rest = stage_.count % M;
     if (rest) {
       std::memset(rows_ + stage_.count * row_step, 0, (compiled_rows<N>(rest) - rest) * row_step * sizeof(float));
@@ -62,7 +63,7 @@ class FirstCopy : public Portions {
   }
 
   // What whole vectors leave of a row.
-  void finish_row(const Stored* from, float* to) const {
+  void finish_row(const Stored* from, float* to, const Interleave<Element>& interleave) const {
     const Problem& p = plan_->problem;
     const int64_t first_k = stage_.k * Element::word_k, feature = (stage_.i * p.c + first_k) * p.d;
     if (!Format::slices(p.d)) {
@@ -70,7 +71,6 @@ class FirstCopy : public Portions {
       if constexpr (Element::word_k == 1) {
         if (done < stage_.depth * p.d) convert<Element>(from + done, stage_.depth * p.d - done, to + done, x_stride_);
       } else {
-        const Interleave<Element> interleave(smaller(p.d, lanes));
         interleave(from, (p.c - first_k) * p.d, stage_.depth, to, x_stride_);
       }
     } else if (vectors_ == 0) {
