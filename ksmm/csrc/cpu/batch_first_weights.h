@@ -27,9 +27,36 @@ struct FirstWeights {
   void pack(int64_t task) const {
     const int64_t set = task / plan.set_panels, panel = task % plan.set_panels;
     const Stored* from = static_cast<const Stored*>(operands.weight) + plan.set_i(set) * operands.weight_strides[0];
+    const int64_t output = plan.first_output(set, panel);
+    float* to = packed + task * plan.panel_floats();
+    const Stored* firsts[widest_tile];
+    bool consecutive = true;
     for (int v = 0; v < plan.width; ++v) {
-      const int64_t output = plan.first_output(set, panel) + v * plan.group_step;
-      pack_vector(from, output, packed + task * plan.panel_floats() + v * lanes);
+      firsts[v] = consecutive_from(from, output + v * plan.group_step);
+      consecutive = consecutive && firsts[v];
+    }
+    if (consecutive) return pack_consecutive(firsts, to);
+    for (int v = 0; v < plan.width; ++v) pack_vector(from, output + v * plan.group_step, to + v * lanes);
+  }
+
+  // The weights of a vector for the first k, where those for each k are consecutive in memory; else null.
+  const Stored* consecutive_from(const Stored* from, int64_t output) const {
+    const int64_t* strides = operands.weight_strides;
+    const int64_t d = plan.problem.d, r = output / d, j = output % d;
+    const bool one_row = j + lanes <= d;
+    if (output + lanes > plan.outputs() || strides[3] != 1 || !(one_row || strides[1] == d)) return nullptr;
+    return from + r * strides[1] + j;
+  }
+
+  // k by k, as they are stored: each k may lie in another page, and no machine sees ahead so far.
+  void pack_consecutive(const Stored* const (&firsts)[widest_tile], float* to) const {
+    const int64_t k_step = Element::word_k * operands.weight_strides[2];
+    for (int64_t k = 0; k < plan.steps; ++k) {
+      for (int v = 0; v < plan.width; ++v, to += lanes) {
+        const Stored* first = firsts[v] + k * k_step;
+        prefetch(first, 16 * k_step);
+        store(to, load_words<Element>(first, next_k(first, k)));
+      }
     }
   }
 
@@ -41,18 +68,9 @@ struct FirstWeights {
   void pack_vector(const Stored* from, int64_t output, float* to) const {
     const Problem& p = plan.problem;
     const int64_t* strides = operands.weight_strides;
-    const int64_t step = plan.width * lanes, r = output / p.d, j = output % p.d;
+    const int64_t step = plan.width * lanes;
     const int64_t count = larger(0, smaller(lanes, plan.outputs() - output));
-    const bool one_row = j + lanes <= p.d;
-    if (count == lanes && strides[3] == 1 && (one_row || strides[1] == p.d)) {  // consecutive in memory
-      from += r * strides[1] + j;
-      for (int64_t k = 0; k < plan.steps; ++k) {
-        const Stored* first = from + k * Element::word_k * strides[2];
-        store(to + k * step, load_words<Element>(first, next_k(first, k)));
-      }
-      return;
-    }
-    int64_t offsets[lanes];
+    int64_t offsets[lanes] = {};
     for (int64_t lane = 0; lane < count; ++lane) {
       offsets[lane] = (output + lane) / p.d * strides[1] + (output + lane) % p.d * strides[3];
     }

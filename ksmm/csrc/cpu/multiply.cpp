@@ -70,25 +70,30 @@ Multiply choose(bool bfloat16) {
 // first written: by pages of 4 KiB that costs as much time as writing them.
 constexpr int64_t fresh_bytes = 32 << 20;
 
-// Asks for large pages where Y is going to be; the system need not listen, and what is there is kept.
-void ask_for_large_pages(const Problem& problem, void* y) {
+// Asks for large pages where a tensor is going to be; the system need not listen, and what is there is kept.
+void ask_for_large_pages(void* memory, int64_t bytes) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
-  const int64_t rows = problem.a * problem.b * problem.d;
-  const int64_t bytes = rows * problem.batch * (problem.dtype == Dtype::float32 ? 4 : 2);
   if (bytes < fresh_bytes) return;
   constexpr uintptr_t page = 2 << 20;
-  const uintptr_t start = (reinterpret_cast<uintptr_t>(y) + page - 1) / page * page;
-  const uintptr_t end = (reinterpret_cast<uintptr_t>(y) + static_cast<uintptr_t>(bytes)) / page * page;
+  const uintptr_t start = (reinterpret_cast<uintptr_t>(memory) + page - 1) / page * page;
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(memory) + static_cast<uintptr_t>(bytes)) / page * page;
   if (start < end) madvise(reinterpret_cast<void*>(start), end - start, MADV_HUGEPAGE);
 #else
-  static_cast<void>(problem), static_cast<void>(y);
+  static_cast<void>(memory), static_cast<void>(bytes);
 #endif
+}
+
+int64_t bytes_of_y(const Problem& problem) {
+  return problem.a * problem.b * problem.d * problem.batch * (problem.dtype == Dtype::float32 ? 4 : 2);
 }
 
 }  // namespace
 
 float* allocate(int64_t floats) {
-  return static_cast<float*>(::operator new(static_cast<size_t>(floats) * sizeof(float), cache_line));
+  const size_t bytes = static_cast<size_t>(floats) * sizeof(float);
+  void* const memory = ::operator new(bytes, cache_line);
+  ask_for_large_pages(memory, static_cast<int64_t>(bytes));
+  return static_cast<float*>(memory);
 }
 
 void release(float* memory) noexcept { ::operator delete(memory, cache_line); }
@@ -96,7 +101,7 @@ void release(float* memory) noexcept { ::operator delete(memory, cache_line); }
 void multiply_cpu(const Problem& problem, const Operands& operands, ParallelFor parallel_for) {
   static const Multiply multiply = choose(false), multiply_bfloat16 = choose(true);
   if (problem.batch == 0) return;
-  ask_for_large_pages(problem, operands.y);
+  ask_for_large_pages(operands.y, bytes_of_y(problem));
   (problem.dtype == Dtype::bfloat16 ? multiply_bfloat16 : multiply)(problem, operands, parallel_for);
 }
 
