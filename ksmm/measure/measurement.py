@@ -27,7 +27,8 @@ class Measurement:
         runs_per_sample: products per sample; 0 unless ok.
         median_s, iqr_s: of the samples; None unless ok.
         protocol_met: whether there are as many samples and runs as the protocol asks for; None unless ok.
-        cuda_graph_samples_s: the same, replayed from a CUDA graph; empty unless on CUDA and below 50 µs.
+        cuda_graph_samples_s: the same, replayed from a CUDA graph; empty unless on CUDA and median_s is below
+            timer.CUDA_GRAPH_BELOW_S, which was 50 µs for records of earlier versions of ksmm.
         relative_error, tolerance: against float64, None where it got not so far; and what it is held to.
         started_at, duration_s: ISO 8601 in UTC, and seconds that the whole measurement took.
         device_state: clocks, power and temperature just after timing, as far as NVML says.

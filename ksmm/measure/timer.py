@@ -17,8 +17,12 @@ from ksmm.measure.rest import rest
 TIMER_WARM_UP_RUNS = 2
 """torch.utils.benchmark.Timer.timeit runs the product so often, untimed, before each sample."""
 
-CUDA_GRAPH_BELOW_S = 50e-6
-"""Products faster than this are also replayed from a CUDA graph: launching them costs a good part of their time."""
+CUDA_GRAPH_BELOW_S = 200e-6
+"""Products faster than this are also replayed from a CUDA graph: launching them costs a good part of their time.
+
+It is this large so that of implementations whose products take a few microseconds each has a time in a graph: the three
+launches of bmm take a slow host 60 to 100 µs.
+"""
 
 Run = Callable[[], object]
 
