@@ -166,15 +166,17 @@ class Bench:
         return error
 
     def _replay(self, run: Callable[[], object], median: float) -> tuple[tuple[float, ...], str]:
-        """Samples from a CUDA graph where launching matters, or why there are none."""
+        """Samples from a CUDA graph where launching matters, and a note: why there are none, or too few."""
         if self.problem.device_type != "cuda" or median >= timer.CUDA_GRAPH_BELOW_S:
             return (), ""
         try:
-            return timer.time_cuda_graph(run, self.protocol, median).samples_s, ""
+            timing = timer.time_cuda_graph(run, self.protocol, median)
         except RuntimeError as error:
             if is_poison(error):
                 raise
             return (), f"no CUDA graph: {one_line(error)}"
+        few = f"CUDA graph: fewer samples ({len(timing.samples_s)}) than the protocol asks for"
+        return timing.samples_s, "" if timing.protocol_met else few
 
 
 def products(

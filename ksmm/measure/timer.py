@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import time
 import timeit
 from collections.abc import Callable, Iterator
@@ -165,13 +166,7 @@ def time_cuda_graph(run: Run, protocol: Protocol, estimate_s: float) -> Timing:
         RuntimeError: the product cannot be captured (it synchronises, say).
     """
     graph = captured(run, protocol.runs_per_sample)
-    replays = Protocol(
-        min_samples=protocol.min_samples,
-        max_samples=protocol.max_samples,
-        runs_per_sample=1,
-        target_relative_iqr=protocol.target_relative_iqr,
-        max_seconds=protocol.max_seconds,
-    )
+    replays = dataclasses.replace(protocol, runs_per_sample=1)
     timing = time_product(graph.replay, replays, "cuda", estimate_s * protocol.runs_per_sample)
     samples = tuple(sample / protocol.runs_per_sample for sample in timing.samples_s)
     return Timing(samples, protocol.runs_per_sample, timing.protocol_met)

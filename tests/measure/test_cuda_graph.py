@@ -1,6 +1,7 @@
 """Times without the cost of launching, on a simulated GPU: which products have one, and how they come about."""
 
 import dataclasses
+import types
 
 import pytest
 import torch
@@ -23,6 +24,7 @@ def sampled(quick, monkeypatch):
         gpu.launch_s = launch_s
         monkeypatch.setattr("torch.cuda.synchronize", gpu.synchronize)
         monkeypatch.setattr(timer.timeit, "default_timer", gpu.clock)
+        monkeypatch.setattr(timer, "time", types.SimpleNamespace(perf_counter=gpu.clock))
         monkeypatch.setattr(timer, "captured", lambda run, products: Replayed(gpu, products))
         monkeypatch.setattr(timer, "rest", sample.rests.append)
         monkeypatch.setattr("ksmm.measure.nvidia.device_state", dict)
@@ -45,3 +47,16 @@ def test_what_takes_longer_than_its_launches_has_one_time(sampled):
     values = sampled(250e-6, launch_s=99e-6)
     assert values["median_s"] == pytest.approx(250e-6, rel=0.02)
     assert values["cuda_graph_samples_s"] == ()
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.1])
+def test_a_gpu_rests_before_a_graph_as_long_as_before_products(sampled, seconds):
+    sampled(5e-6, rest_seconds=seconds)
+    assert sampled.rests == [seconds, seconds]
+
+
+def test_a_graph_that_was_replayed_too_seldom_says_so(sampled):
+    """A sample of it is three replays, 30 products, where one of the products themselves is 12."""
+    values = sampled(12e-6, max_seconds=600e-6)
+    assert values["protocol_met"]
+    assert values["note"] == "CUDA graph: fewer samples (1) than the protocol asks for"
