@@ -1,13 +1,15 @@
 import json
+import types
 from pathlib import Path
 
 import pytest
 import torch
 
-from ksmm.measure import ceilings
+from ksmm.measure import ceilings, timer
 from ksmm.measure.records import RecordError, checksum
 from ksmm.patterns import Pattern
 from ksmm.problem import Problem
+from tests.measure.simulated_device import SimulatedGpu
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +29,33 @@ def test_they_can_be_read_and_are_plausible(path):
     assert 1e8 < found.copy_bytes_per_s < 1e13
     assert set(found.operations_per_s) == {"float32", "bfloat16"}
     assert 1e8 < found.operations_per_s["float32"] < 1e14
+    assert json.loads(path.read_text())["max_runs_per_sample"] == 10
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A simulated GPU on whose clock a ceiling is timed; waiting for it takes 20 microseconds."""
+    gpu = SimulatedGpu(product_s=2e-3)
+
+    def synchronise(device_type):
+        gpu.synchronize()
+        gpu.sleep(20e-6)
+
+    monkeypatch.setattr(timer, "synchronise", synchronise)
+    for module in (ceilings, timer):
+        monkeypatch.setattr(module, "time", types.SimpleNamespace(perf_counter=gpu.clock))
+    return gpu
+
+
+def test_waiting_for_the_device_is_next_to_nothing_in_a_ceiling(gpu):
+    assert ceilings._best(gpu.run, "cuda", 0.5) == pytest.approx(gpu.product_s, rel=0.003)
+
+
+@pytest.mark.parametrize("product_s", [1e-3, 0.04, 0.2])
+def test_a_ceiling_takes_about_as_long_as_it_may(gpu, product_s):
+    gpu.product_s, start = product_s, gpu.now
+    assert ceilings._best(gpu.run, "cuda", 0.5) == pytest.approx(product_s, rel=0.005)
+    assert gpu.now - start < 2 * 0.5 + 2 * product_s
 
 
 def test_a_problem_is_held_to_them(path):
