@@ -32,6 +32,28 @@ def test_they_can_be_read_and_are_plausible(path):
     assert json.loads(path.read_text())["max_runs_per_sample"] == 10
 
 
+def test_a_copy_reads_each_byte_and_writes_it(monkeypatch):
+    source, target = torch.ones(1000, dtype=torch.uint8), torch.zeros(1000, dtype=torch.uint8)
+
+    def best(run, device_type, seconds):
+        run()
+        assert torch.equal(source, target)
+        return 0.25
+
+    monkeypatch.setattr(ceilings, "copy_operands", lambda device_type: (source, target))
+    monkeypatch.setattr(ceilings, "_best", best)
+    assert ceilings.copy_bandwidth("cpu", 1.0) == 2 * 1000 / 0.25
+
+
+def test_a_matrix_product_multiplies_and_adds_and_the_best_size_counts(monkeypatch):
+    times = {32: 1e-5, 64: 4e-5, 128: 5e-4}  # at 64 four times the time for eight times the operations
+    monkeypatch.setattr(ceilings, "_SMALLEST_SIZE", 32)
+    monkeypatch.setitem(ceilings._LARGEST_SIZE, "cpu", 128)
+    monkeypatch.setattr(ceilings, "_best", lambda run, device_type, seconds: times.pop(run().shape[0]))
+    assert ceilings.matrix_product_rate("cpu", torch.float32, 10.0) == pytest.approx(2 * 64**3 / 4e-5, rel=1e-5)
+    assert times == {}
+
+
 @pytest.fixture
 def gpu(monkeypatch):
     """A simulated GPU on whose clock a ceiling is timed; waiting for it takes 20 microseconds."""
