@@ -45,6 +45,7 @@ def test_energies_are_millijoules_of_so_many_runs(write, tmp_path):
     assert (kernel["runs_per_sample"], kernel["protocol_met"], kernel["median_s"]) == (512, True, None)
     assert (bmm["implementation"], bmm["layout"], bmm["dtype"]) == ("bmm", "batch_last", "float16")
     assert bmm["energy"]["samples_j"] == pytest.approx([0.01, 0.015])
+    assert (kernel["note"], bmm["note"]) == ("", "1 of 3 samples are of 0 mJ or less, and left out")
     assert bmm["protocol_met"] is False
 
 
