@@ -117,7 +117,8 @@ class Bench:
         estimate = timer.estimate_seconds(run, self.protocol, self.problem.device_type)
         if estimate > self.protocol.max_seconds_per_run:
             raise self._too_slow(estimate)
-        return {"status": "ok", "relative_error": error, **self._sampled(run, estimate)}
+        configuration = implementation.configuration_of(packed, inputs.x)
+        return {"status": "ok", "relative_error": error, "configuration": configuration, **self._sampled(run, estimate)}
 
     def _sampled(self, run: Callable[[], object], estimate_s: float) -> dict[str, Any]:
         """Samples of a product that has passed its check and was warmed up, as fields of Measurement."""

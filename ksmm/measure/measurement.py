@@ -33,6 +33,7 @@ class Measurement:
         started_at, duration_s: ISO 8601 in UTC, and seconds that the whole measurement took.
         device_state: clocks, power and temperature just after timing, as far as NVML says.
         note: anything else worth knowing.
+        configuration: the name of the kernel's configuration; empty for others, on a CPU, and for what has no time.
         energy: what energy_values returns, where the energy was measured; the times are then of the same windows.
     """
 
@@ -56,12 +57,13 @@ class Measurement:
     duration_s: float = 0.0
     device_state: dict[str, float] = dataclasses.field(default_factory=dict)
     note: str = ""
+    configuration: str = ""
     energy: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, object]:
         """The fields by name, numbers rounded to six significant digits (a clock tells no more), texts on one line.
 
-        The energy is left out where none was measured.
+        The energy is left out where none was measured, the configuration where there is none to name.
         """
         values = dataclasses.asdict(self)
         for name in ("reason", "note"):
@@ -71,7 +73,9 @@ class Measurement:
             values[name] = [_rounded(sample) for sample in values[name]]
         for name in ("median_s", "iqr_s", "relative_error", "tolerance", "duration_s"):
             values[name] = None if values[name] is None else _rounded(values[name])
-        energy = values.pop("energy")
+        energy, configuration = values.pop("energy"), values.pop("configuration")
+        if configuration:
+            values["configuration"] = configuration
         return values if energy is None else values | {"energy": rounded(energy)}
 
     @classmethod
