@@ -5,7 +5,7 @@
 The chains are those of appendix B.7 and the defaults for the layers of GPT-2 medium, at 128 × 197 rows unless said
 otherwise (`--batches 1 8` for the tokens that a language model decodes), without a bias unless one is asked for.
 `fused` is ksmm::ks_chain in one launch (in two where no kernel takes both factors), `chosen` in as many as it chooses.
-The last columns are ratios, below 1 where one launch, or the chain, wins. Calls below 50 µs are replayed from a CUDA
+The last columns are ratios, below 1 where one launch, or the chain, wins. Calls below 200 µs are replayed from a CUDA
 graph.
 """
 

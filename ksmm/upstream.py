@@ -7,6 +7,7 @@ such a file does not say (the error against float64, power at rest, …) is null
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import re
@@ -17,7 +18,7 @@ from typing import Any
 
 from ksmm.measure.files import prepare_folder
 from ksmm.measure.measurement import Measurement
-from ksmm.measure.records import write_record
+from ksmm.measure.records import RecordError, load_json, write_record
 from ksmm.patterns import Pattern
 from ksmm.upstream_rows import UpstreamError, measurements_of, study_of
 from ksmm.version import __version__
@@ -49,6 +50,8 @@ class Imported:
 def import_upstream(file: Path, output: Path) -> list[Imported]:
     """Writes the records of a file to <output>/<device>/<study>/records.
 
+    A device goes by vendor and model ("tesla-v100"), and by its whole name where two go by the same.
+
     Args:
         file: CSV of the authors.
         output: a folder; records that were imported before under the same names are replaced, no others.
@@ -71,22 +74,52 @@ def import_upstream(file: Path, output: Path) -> list[Imported]:
         raise UpstreamError(f"{file} is no CSV file ({error})") from None
     study = study_of(file, list(frame.columns))
     rows = list(measurements_of(file, frame, study))
-    imported = []
-    for name in dict.fromkeys(name for name, _ in rows):
-        measurements = [measurement for device, measurement in rows if device == name]
-        imported.append(_write(output, study, name, origin, measurements))
-    return imported
+    of_devices: dict[str, list[Measurement]] = {}
+    names: dict[str, str] = {}
+    for name, measurement in rows:
+        device = whole_slug(name)  # which two spellings of one name have in common
+        of_devices.setdefault(device, []).append(measurement)
+        names.setdefault(device, name.replace("_", " "))
+    slugs = {device: _free_slug(device, names, output) for device in names}
+    return [
+        _write(output, study, slugs[device], names[device], origin, measurements)
+        for device, measurements in of_devices.items()
+    ]
+
+
+def whole_slug(name: str) -> str:
+    """All words of a device's name: "tesla-v100-pcie-16gb" for "Tesla_V100-PCIE-16GB"."""
+    return "-".join(re.findall(r"[a-z0-9]+", name.lower()))
 
 
 def device_slug(name: str) -> str:
     """Vendor and model of a device's name: "tesla-v100" for "Tesla_V100-PCIE-16GB"."""
-    return "-".join(re.split(r"[^a-z0-9]+", name.lower())[:2])
+    return "-".join(whole_slug(name).split("-")[:2])
+
+
+def _free_slug(device: str, others: Iterable[str], output: Path) -> str:
+    """Vendor and model, unless another device of the file, or one imported before, goes by them; then the whole name.
+
+    Args:
+        device: its whole slug.
+        others: those of all devices of the file.
+        output: where devices were imported to.
+    """
+    slug = device_slug(device)
+    known = {*others, *_devices_in(output / slug)}
+    return device if any(device_slug(other) == slug for other in known - {device}) else slug
+
+
+def _devices_in(folder: Path) -> Iterable[str]:
+    """The whole slugs of the devices that records in a device's folder were imported of."""
+    for path in folder.glob("*/records/imported-*.json"):
+        with contextlib.suppress(RecordError, KeyError, TypeError, AttributeError):
+            yield whole_slug(load_json(path)["device"]["name"])
 
 
 def _write(
-    output: Path, study: str, name: str, origin: dict[str, str], measurements: Sequence[Measurement]
+    output: Path, study: str, slug: str, name: str, origin: dict[str, str], measurements: Sequence[Measurement]
 ) -> Imported:
-    slug = device_slug(name)
     folder = output / slug / study / "records"
     prepare_folder(folder)
     by_pattern: dict[tuple[int, ...], list[Measurement]] = {}
@@ -110,7 +143,7 @@ def _content(
 ) -> dict[str, Any]:
     return {
         "job": job,
-        "device": {"slug": slug, "name": name.replace("_", " "), "type": "cpu" if "cpu" in name.lower() else "cuda"},
+        "device": {"slug": slug, "name": name, "type": "cpu" if "cpu" in name.lower() else "cuda"},
         "protocol": {},
         "provenance": {
             "started_at": measurements[0].started_at,

@@ -84,7 +84,9 @@ def _energy(row: dict[str, str]) -> dict[str, Any]:
     energy_j = _number(row, "median") * NVML_UNIT_J / runs
     if energy_j <= 0:
         return {"status": "failed", "reason": f"the counter reads {row['median']} mJ for {runs:g} runs"}
-    samples = tuple(entry * NVML_UNIT_J / runs for entry in _list(row.get("ecs", "")) if entry > 0)
+    entries = _list(row.get("ecs", ""))
+    samples = tuple(entry * NVML_UNIT_J / runs for entry in entries if entry > 0)
+    zeros = len(entries) - len(samples)  # of windows in which the counter did not advance
     energy = {
         "counter": "NVML, through pyJoules",
         "counter_period_s": None,
@@ -98,7 +100,13 @@ def _energy(row: dict[str, str]) -> dict[str, Any]:
         "idle_after_w": None,
         "quantisation": None,
     }
-    return {"status": "ok", "runs_per_sample": int(runs), "protocol_met": runs >= RUNS_IN_PAPER, "energy": energy}
+    return {
+        "status": "ok",
+        "runs_per_sample": int(runs),
+        "protocol_met": runs >= RUNS_IN_PAPER,
+        "note": f"{zeros} of {len(entries)} samples are of 0 mJ or less, and left out" if zeros else "",
+        "energy": energy,
+    }
 
 
 def _time(row: dict[str, str]) -> dict[str, Any]:

@@ -45,6 +45,7 @@ def test_energies_are_millijoules_of_so_many_runs(write, tmp_path):
     assert (kernel["runs_per_sample"], kernel["protocol_met"], kernel["median_s"]) == (512, True, None)
     assert (bmm["implementation"], bmm["layout"], bmm["dtype"]) == ("bmm", "batch_last", "float16")
     assert bmm["energy"]["samples_j"] == pytest.approx([0.01, 0.015])
+    assert (kernel["note"], bmm["note"]) == ("", "1 of 3 samples are of 0 mJ or less, and left out")
     assert bmm["protocol_met"] is False
 
 
@@ -91,6 +92,39 @@ def test_other_records_in_the_folder_are_left_alone(write, tmp_path):
         import_upstream(write(ENERGIES), tmp_path / "out")
     assert (folder / "1x48x48x1.json").read_text() == "measured here"
     assert len(list(folder.iterdir())) == 2
+
+
+def names_in(output):
+    """The device and the number of measurements that the one record of each device is of."""
+    records = [read_record(path) for path in sorted(output.glob("*/energy/records/*.json"))]
+    return {record["device"]["slug"]: (record["device"]["name"], len(record["measurements"])) for record in records}
+
+
+def test_two_devices_of_one_model_are_kept_apart(write, tmp_path):
+    both = ENERGIES + ENERGIES.replace("V100-PCIE", "V100-SXM2").partition("\n")[2]
+    done = import_upstream(write(both), tmp_path)
+    assert [i.device for i in done] == ["tesla-v100-pcie-16gb", "nvidia-a100", "tesla-v100-sxm2-16gb"]
+    assert names_in(tmp_path) == {
+        "tesla-v100-pcie-16gb": ("Tesla V100-PCIE-16GB", 2),
+        "tesla-v100-sxm2-16gb": ("Tesla V100-SXM2-16GB", 2),
+        "nvidia-a100": ("NVIDIA A100-SXM4-40GB", 2),
+    }
+
+
+def test_what_was_imported_of_another_device_of_that_model_is_kept(write, tmp_path):
+    for _ in range(2):
+        for variant in ("PCIE", "SXM2"):
+            import_upstream(write(ENERGIES.replace("V100-PCIE", f"V100-{variant}")), tmp_path)
+    assert names_in(tmp_path) == {
+        "tesla-v100": ("Tesla V100-PCIE-16GB", 2),
+        "tesla-v100-sxm2-16gb": ("Tesla V100-SXM2-16GB", 2),
+        "nvidia-a100": ("NVIDIA A100-SXM4-40GB", 1),
+    }
+
+
+def test_two_spellings_of_a_name_are_one_device(write, tmp_path):
+    done = import_upstream(write(ENERGIES.replace("Tesla_V100", "Tesla V100", 1)), tmp_path)
+    assert [(i.device, i.measurements) for i in done] == [("tesla-v100", 2), ("nvidia-a100", 1)]
 
 
 def test_devices_are_named_by_vendor_and_model():

@@ -79,6 +79,10 @@ class Implementation(ABC):
         """
         return self.matmul(packed, x) + (bias if packed.layout == "batch_first" else bias[:, None])
 
+    def configuration_of(self, packed: Packed, x: torch.Tensor) -> str:
+        """The name of the configuration in which `matmul` takes these operands; empty where there is only one way."""
+        return ""
+
 
 def register(cls: type[Implementation]) -> type[Implementation]:
     """Class decorator: puts an instance of the class into the registry, under its name.

@@ -97,6 +97,11 @@ class Kernel(Implementation):
         """As `matmul`, in the configuration of that number; in the cost model's if that one does not take x."""
         return torch.ops.ksmm.ks_matmul.default(x, packed.data, packed.layout, None, self.precision, configuration)
 
+    def configuration_of(self, packed: Packed, x: torch.Tensor) -> str:
+        names = {number: name for name, number in self.configurations(packed, x).items()}
+        # the first is the cost model's, which is taken, too, where the one that is remembered does not take x
+        return names.get(self._configuration(packed, x), next(iter(names.values()), ""))
+
     def configurations(self, packed: Packed, x: torch.Tensor) -> dict[str, int]:
         """The configurations that take these operands, by name: the cost model's choice first.
 

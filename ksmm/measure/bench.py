@@ -117,7 +117,8 @@ class Bench:
         estimate = timer.estimate_seconds(run, self.protocol, self.problem.device_type)
         if estimate > self.protocol.max_seconds_per_run:
             raise self._too_slow(estimate)
-        return {"status": "ok", "relative_error": error, **self._sampled(run, estimate)}
+        configuration = implementation.configuration_of(packed, inputs.x)
+        return {"status": "ok", "relative_error": error, "configuration": configuration, **self._sampled(run, estimate)}
 
     def _sampled(self, run: Callable[[], object], estimate_s: float) -> dict[str, Any]:
         """Samples of a product that has passed its check and was warmed up, as fields of Measurement."""
@@ -166,15 +167,17 @@ class Bench:
         return error
 
     def _replay(self, run: Callable[[], object], median: float) -> tuple[tuple[float, ...], str]:
-        """Samples from a CUDA graph where launching matters, or why there are none."""
+        """Samples from a CUDA graph where launching matters, and a note: why there are none, or too few."""
         if self.problem.device_type != "cuda" or median >= timer.CUDA_GRAPH_BELOW_S:
             return (), ""
         try:
-            return timer.time_cuda_graph(run, self.protocol, median).samples_s, ""
+            timing = timer.time_cuda_graph(run, self.protocol, median)
         except RuntimeError as error:
             if is_poison(error):
                 raise
             return (), f"no CUDA graph: {one_line(error)}"
+        few = f"CUDA graph: fewer samples ({len(timing.samples_s)}) than the protocol asks for"
+        return timing.samples_s, "" if timing.protocol_met else few
 
 
 def products(

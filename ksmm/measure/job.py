@@ -81,10 +81,9 @@ def run_job(
     tasks = [task for task in tasks if task.part in study.parts]
     for folder in (record.parent, journal):
         prepare_folder(folder)
-    kept, values = Journal(journal), study.protocol_values()
-    with recording(record.stem, device_type, values, busy_gpu_max_wait_s) as content:
-        kernel_hash = content["provenance"]["kernel_hash"]
-        identities = [identity_of(task, values, kernel_hash, content["device"]) for task in tasks]
+    kept = Journal(journal)
+    with recording(record.stem, device_type, study.protocol_values(), busy_gpu_max_wait_s) as content:
+        identities = [identity_of(task, content) for task in tasks]
         study.prepare(device_type, tasks)
         attempts = Attempts(kept, deadline_seconds(study.protocol) + study.extra_seconds, restart)
         measurements = list(_measure_all(tasks, identities, study, attempts))

@@ -18,9 +18,9 @@ logger = logging.getLogger(__name__)
 class Journal:
     """A folder with a file per measurement, named by a hash of what the measurement is of.
 
-    An identity is a dictionary: problem, implementation, part, protocol, kernel, PyTorch, device. While a measurement
-    runs there is a second file beside it, which says how often it was begun; what was begun and never finished was
-    ended from outside, by the system's memory killer or a segmentation fault.
+    An identity is a dictionary: problem, implementation, part, protocol, kernel, tuning, PyTorch, device. While a
+    measurement runs there is a second file beside it, which says how often it was begun; what was begun and never
+    finished was ended from outside, by the system's memory killer or a segmentation fault.
     """
 
     def __init__(self, folder: Path, kind: type = Measurement) -> None:

@@ -27,11 +27,13 @@ class Measurement:
         runs_per_sample: products per sample; 0 unless ok.
         median_s, iqr_s: of the samples; None unless ok.
         protocol_met: whether there are as many samples and runs as the protocol asks for; None unless ok.
-        cuda_graph_samples_s: the same, replayed from a CUDA graph; empty unless on CUDA and below 50 µs.
+        cuda_graph_samples_s: the same, replayed from a CUDA graph; empty unless on CUDA and median_s is below
+            timer.CUDA_GRAPH_BELOW_S, which was 50 µs for records of earlier versions of ksmm.
         relative_error, tolerance: against float64, None where it got not so far; and what it is held to.
         started_at, duration_s: ISO 8601 in UTC, and seconds that the whole measurement took.
         device_state: clocks, power and temperature just after timing, as far as NVML says.
         note: anything else worth knowing.
+        configuration: the name of the kernel's configuration; empty for others, on a CPU, and for what has no time.
         energy: what energy_values returns, where the energy was measured; the times are then of the same windows.
     """
 
@@ -55,12 +57,13 @@ class Measurement:
     duration_s: float = 0.0
     device_state: dict[str, float] = dataclasses.field(default_factory=dict)
     note: str = ""
+    configuration: str = ""
     energy: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, object]:
         """The fields by name, numbers rounded to six significant digits (a clock tells no more), texts on one line.
 
-        The energy is left out where none was measured.
+        The energy is left out where none was measured, the configuration where there is none to name.
         """
         values = dataclasses.asdict(self)
         for name in ("reason", "note"):
@@ -70,7 +73,9 @@ class Measurement:
             values[name] = [_rounded(sample) for sample in values[name]]
         for name in ("median_s", "iqr_s", "relative_error", "tolerance", "duration_s"):
             values[name] = None if values[name] is None else _rounded(values[name])
-        energy = values.pop("energy")
+        energy, configuration = values.pop("energy"), values.pop("configuration")
+        if configuration:
+            values["configuration"] = configuration
         return values if energy is None else values | {"energy": rounded(energy)}
 
     @classmethod

@@ -16,6 +16,7 @@ from ksmm.measure.lock import device_lock
 from ksmm.measure.measurement import utc_now
 from ksmm.measure.process import ended_politely
 from ksmm.measure.records import write_record
+from ksmm.tuning import remembered_hash
 
 
 @contextlib.contextmanager
@@ -43,9 +44,11 @@ def recording(
             "device_before": device_state(device_type),
             "device_busy": wait_until_idle(device, busy_gpu_max_wait_s),
         }
+        device_facts = provenance.device_facts(device_type)
+        conditions["tuning_hash"] = remembered_hash(device_facts["slug"], device_facts["name"])
         yield {
             "job": job,
-            "device": provenance.device_facts(device_type),
+            "device": device_facts,
             "protocol": protocol,
             "provenance": conditions,
         }

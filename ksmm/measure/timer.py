@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import time
 import timeit
 from collections.abc import Callable, Iterator
@@ -17,8 +18,12 @@ from ksmm.measure.rest import rest
 TIMER_WARM_UP_RUNS = 2
 """torch.utils.benchmark.Timer.timeit runs the product so often, untimed, before each sample."""
 
-CUDA_GRAPH_BELOW_S = 50e-6
-"""Products faster than this are also replayed from a CUDA graph: launching them costs a good part of their time."""
+CUDA_GRAPH_BELOW_S = 200e-6
+"""Products faster than this are also replayed from a CUDA graph: launching them costs a good part of their time.
+
+It is this large so that of implementations whose products take a few microseconds each has a time in a graph: the three
+launches of bmm take a slow host 60 to 100 µs.
+"""
 
 Run = Callable[[], object]
 
@@ -161,13 +166,7 @@ def time_cuda_graph(run: Run, protocol: Protocol, estimate_s: float) -> Timing:
         RuntimeError: the product cannot be captured (it synchronises, say).
     """
     graph = captured(run, protocol.runs_per_sample)
-    replays = Protocol(
-        min_samples=protocol.min_samples,
-        max_samples=protocol.max_samples,
-        runs_per_sample=1,
-        target_relative_iqr=protocol.target_relative_iqr,
-        max_seconds=protocol.max_seconds,
-    )
+    replays = dataclasses.replace(protocol, runs_per_sample=1)
     timing = time_product(graph.replay, replays, "cuda", estimate_s * protocol.runs_per_sample)
     samples = tuple(sample / protocol.runs_per_sample for sample in timing.samples_s)
     return Timing(samples, protocol.runs_per_sample, timing.protocol_met)

@@ -7,7 +7,7 @@ that neither of them knows is left to the kernel's cost model. Importing this pa
 from ksmm.tuning.comparison import summary, untuned_over_tuned
 from ksmm.tuning.entry import Choice, Entry, bucket
 from ksmm.tuning.file import TuningError, TuningFile, read_tuning, write_tuning
-from ksmm.tuning.knowledge import forget, known, user_file
+from ksmm.tuning.knowledge import forget, known, remembered_hash, user_file
 
 __all__ = [
     "Choice",
@@ -18,6 +18,7 @@ __all__ = [
     "forget",
     "known",
     "read_tuning",
+    "remembered_hash",
     "summary",
     "untuned_over_tuned",
     "user_file",

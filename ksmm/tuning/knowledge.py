@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import logging
 import os
 from collections.abc import Callable
@@ -60,6 +61,17 @@ def known(
     slug, name = _device(device_type, index)
     key: Key = (tuple(weight_shape), str(dtype).removeprefix("torch."), layout, precision)
     return _knowledge(slug, name).get(key, ())
+
+
+def remembered_hash(slug: str, name: str) -> str:
+    """16 hexadecimal digits that change with the choices that are known of a device; empty where there are none.
+
+    Args:
+        slug: of the device, as provenance.device_slug gives it.
+        name: likewise.
+    """
+    choices = sorted(_knowledge(slug, name).items())
+    return hashlib.sha256(repr(choices).encode()).hexdigest()[:16] if choices else ""
 
 
 def forget() -> None:

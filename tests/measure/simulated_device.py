@@ -104,6 +104,10 @@ class SimulatedGpu(SimulatedDevice):
         self.products += 1
         self.sleep(max(self.launch_s, self.busy_until - self.now - self.queue_depth * self.product_s))
 
+    def synchronize(self) -> None:
+        """What stands for torch.cuda.synchronize."""
+        self.sleep(max(0.0, self.busy_until - self.now))
+
     def event(self, enable_timing: bool = False) -> SimulatedEvent:
         """What stands for torch.cuda.Event."""
         return SimulatedEvent(self)
@@ -124,3 +128,17 @@ class SimulatedEvent:
 
     def elapsed_time(self, later: SimulatedEvent) -> float:
         return 1e3 * (later._end - self._end)
+
+
+class Replayed:
+    """What stands for a CUDA graph on a simulated GPU: all its products with a single launch."""
+
+    def __init__(self, gpu: SimulatedGpu, products: int) -> None:
+        self._gpu, self._products = gpu, products
+
+    def replay(self) -> None:
+        launch_s, self._gpu.launch_s = self._gpu.launch_s, 0.0
+        for _ in range(self._products):
+            self._gpu.run()
+        self._gpu.launch_s = launch_s
+        self._gpu.sleep(launch_s)

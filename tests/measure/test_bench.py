@@ -11,6 +11,7 @@ from ksmm.implementations import implementations
 from ksmm.measure import memory
 from ksmm.measure.bench import Bench, PoisonedDeviceError
 from ksmm.measure.errors import one_line
+from ksmm.measure.measurement import Measurement
 from ksmm.patterns import Pattern
 from ksmm.problem import LAYOUTS, Problem
 from tests.measure.conftest import exact
@@ -49,6 +50,15 @@ def test_a_right_result_is_timed(plant, quick, layout):
     assert measurement.median_s > 0
     assert measurement.relative_error < measurement.tolerance
     assert measurement.protocol_met
+
+
+def test_a_measurement_names_the_configuration_where_there_is_one(plant, quick):
+    planted = plant("planted")
+    assert "configuration" not in Bench(PROBLEM, quick).measure(planted).to_dict()
+    planted.configuration_of = lambda packed, x: f"tile for {x.shape[0]}"
+    values = Bench(PROBLEM, quick).measure(planted).to_dict()
+    assert values["configuration"] == "tile for 64"
+    assert Measurement.from_dict(values).configuration == "tile for 64"
 
 
 def test_wrong_numbers_have_no_time(measure):

@@ -1,13 +1,15 @@
 import json
+import types
 from pathlib import Path
 
 import pytest
 import torch
 
-from ksmm.measure import ceilings
+from ksmm.measure import ceilings, timer
 from ksmm.measure.records import RecordError, checksum
 from ksmm.patterns import Pattern
 from ksmm.problem import Problem
+from tests.measure.simulated_device import SimulatedGpu
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +29,55 @@ def test_they_can_be_read_and_are_plausible(path):
     assert 1e8 < found.copy_bytes_per_s < 1e13
     assert set(found.operations_per_s) == {"float32", "bfloat16"}
     assert 1e8 < found.operations_per_s["float32"] < 1e14
+    assert json.loads(path.read_text())["max_runs_per_sample"] == 10
+
+
+def test_a_copy_reads_each_byte_and_writes_it(monkeypatch):
+    source, target = torch.ones(1000, dtype=torch.uint8), torch.zeros(1000, dtype=torch.uint8)
+
+    def best(run, device_type, seconds):
+        run()
+        assert torch.equal(source, target)
+        return 0.25
+
+    monkeypatch.setattr(ceilings, "copy_operands", lambda device_type: (source, target))
+    monkeypatch.setattr(ceilings, "_best", best)
+    assert ceilings.copy_bandwidth("cpu", 1.0) == 2 * 1000 / 0.25
+
+
+def test_a_matrix_product_multiplies_and_adds_and_the_best_size_counts(monkeypatch):
+    times = {32: 1e-5, 64: 4e-5, 128: 5e-4}  # at 64 four times the time for eight times the operations
+    monkeypatch.setattr(ceilings, "_SMALLEST_SIZE", 32)
+    monkeypatch.setitem(ceilings._LARGEST_SIZE, "cpu", 128)
+    monkeypatch.setattr(ceilings, "_best", lambda run, device_type, seconds: times.pop(run().shape[0]))
+    assert ceilings.matrix_product_rate("cpu", torch.float32, 10.0) == pytest.approx(2 * 64**3 / 4e-5, rel=1e-5)
+    assert times == {}
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A simulated GPU on whose clock a ceiling is timed; waiting for it takes 20 microseconds."""
+    gpu = SimulatedGpu(product_s=2e-3)
+
+    def synchronise(device_type):
+        gpu.synchronize()
+        gpu.sleep(20e-6)
+
+    monkeypatch.setattr(timer, "synchronise", synchronise)
+    for module in (ceilings, timer):
+        monkeypatch.setattr(module, "time", types.SimpleNamespace(perf_counter=gpu.clock))
+    return gpu
+
+
+def test_waiting_for_the_device_is_next_to_nothing_in_a_ceiling(gpu):
+    assert ceilings._best(gpu.run, "cuda", 0.5) == pytest.approx(gpu.product_s, rel=0.003)
+
+
+@pytest.mark.parametrize("product_s", [1e-3, 0.04, 0.2])
+def test_a_ceiling_takes_about_as_long_as_it_may(gpu, product_s):
+    gpu.product_s, start = product_s, gpu.now
+    assert ceilings._best(gpu.run, "cuda", 0.5) == pytest.approx(product_s, rel=0.005)
+    assert gpu.now - start < 2 * 0.5 + 2 * product_s
 
 
 def test_a_problem_is_held_to_them(path):

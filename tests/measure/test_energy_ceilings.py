@@ -33,6 +33,21 @@ def test_the_rest_of_energy_ceilings_is_the_median_of_those_after_each_load(monk
     assert energy_ceilings._costs(None, "cpu", ["float32", "float16"])["idle_w"] == 81.0
 
 
+def test_a_copy_is_charged_to_bytes_read_and_written_and_a_product_to_multiplications_and_additions(monkeypatch):
+    """18 J above rest in each window of one run."""
+    reading = EnergyReading("x", 0.1, (20.0, 20.0), (0.02, 0.02), (1.0, 1.0), 100.0, 100.0, 0.01)
+    source, target = torch.zeros(1000, dtype=torch.uint8), torch.zeros(1000, dtype=torch.uint8)
+    ran = []
+    monkeypatch.setattr(energy_ceilings, "_reading", lambda meter, run, device_type: ran.append(run()) or reading)
+    monkeypatch.setattr(energy_ceilings, "copy_operands", lambda device_type: (source, target))
+    monkeypatch.setitem(energy_ceilings.product_operands.__globals__["_LARGEST_SIZE"], "cpu", 64)
+    costs = energy_ceilings._costs(None, "cpu", ["float32"])
+    assert costs["joules_per_byte"] == pytest.approx(18 / (2 * 1000))
+    assert costs["joules_per_operation"] == {"float32": pytest.approx(18 / (2 * 64**3))}
+    assert [tuple(result.shape) for result in ran] == [(1000,), (64, 64)]
+    assert torch.equal(source, target)
+
+
 def test_energy_ceilings_are_what_a_byte_and_an_operation_cost_above_rest(counter, tmp_path, monkeypatch):
     meter = Wattmeter()
 

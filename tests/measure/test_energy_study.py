@@ -21,7 +21,7 @@ from ksmm.patterns import Pattern
 from ksmm.problem import Problem
 from tests.measure.sample_records import energy as sample_energy
 from tests.measure.sample_records import measurement, record_content
-from tests.measure.simulated_device import SimulatedDevice, SimulatedGpu
+from tests.measure.simulated_device import Replayed, SimulatedDevice, SimulatedGpu
 from tests.measure.simulated_meter import LOAD_W, QUICK_ENERGY, Wattmeter
 
 PATTERNS = [Pattern(1, 16, 16, 2)]
@@ -126,20 +126,6 @@ def test_one_that_wraps_now_and_then_is_given_a_second_chance(odd_bench):
     sampled = bench._sampled(device.run, device.product_s)
     assert sampled["energy"]["energy_j"] == pytest.approx(640 * device.product_s, rel=0.02)
     assert sampled["protocol_met"]
-
-
-class Replayed:
-    """What stands for a CUDA graph on a simulated GPU: all its products with a single launch."""
-
-    def __init__(self, gpu, products):
-        self._gpu, self._products = gpu, products
-
-    def replay(self):
-        launch_s, self._gpu.launch_s = self._gpu.launch_s, 0.0
-        for _ in range(self._products):
-            self._gpu.run()
-        self._gpu.launch_s = launch_s
-        self._gpu.sleep(launch_s)
 
 
 @pytest.fixture

@@ -35,6 +35,16 @@ def test_what_is_written_can_be_read(path):
     assert content["schema_version"] == 1
 
 
+def test_the_configuration_of_a_measurement_has_a_name_or_is_left_out(path):
+    rewrite(path, lambda content: content["measurements"][0].update(configuration="planes j2 r64 k32"))
+    first, second = read_record(path)["measurements"]
+    assert first["configuration"] == "planes j2 r64 k32"
+    assert "configuration" not in second
+    rewrite(path, lambda content: content["measurements"][0].update(configuration=""))
+    with pytest.raises(RecordError, match=r"key measurements\[0\].configuration"):
+        read_record(path)
+
+
 def test_white_space_and_order_of_keys_do_not_matter(path):
     content = json.loads(path.read_text())
     path.write_text(json.dumps(dict(reversed(content.items())), indent=4))

@@ -7,7 +7,7 @@ from ksmm.measure.journal import Journal
 from ksmm.networks import job
 from ksmm.networks.measurement import NetworkMeasurement
 from ksmm.networks.records import read_record
-from tests.networks.conftest import run
+from tests.networks.conftest import THREE, changed, run
 
 
 def measured_in(monkeypatch, folder: Path, gpu: str | None = None, timm: str | None = None) -> int:
@@ -37,3 +37,11 @@ def test_measurements_of_the_cpu_are_reused(monkeypatch, tmp_path):
 
 def test_measurements_with_another_timm_are_not_reused(monkeypatch, tmp_path):
     assert [measured_in(monkeypatch, tmp_path, timm=timm) for timm in ("1.0.29", "1.0.29", "1.1.0")] == [3, 0, 3]
+
+
+def test_tuning_is_part_of_what_the_kernels_networks_measure(tmp_path):
+    content = read_record(run(tmp_path, THREE[:1]))
+    content["provenance"]["tuning_hash"] = "0123456789abcdef"
+    entries = [*THREE[:2], changed(THREE[1], implementation="kernel")]  # dense, by bmm, by the kernel
+    found = [job._identity(entry, content).get("tuning_hash") for entry in entries]
+    assert found == [None, None, "0123456789abcdef"]

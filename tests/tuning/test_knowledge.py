@@ -105,6 +105,17 @@ def test_a_configuration_that_is_no_more_is_left_to_the_cost_model(remember, fak
     assert numbers_of(20) == [-1]
 
 
+def test_the_configuration_that_is_used_has_its_name(remember, fake_configurations) -> None:
+    remember(ENTRY, changed(first_batch=64, last_batch=127, batch_size=64, configuration="lost tile"))
+    kernel = get_implementation("kernel")
+    packed = kernel.pack(torch.randn(PROBLEM[0]), "batch_first")
+    names = [kernel.configuration_of(packed, torch.randn(size, 48)) for size in (20, 40, 64)]
+    assert names == ["good tile", "bad tile", "bad tile"]  # the first of all is the cost model's
+    fake_configurations.clear()
+    forget()
+    assert kernel.configuration_of(packed, torch.randn(20, 48)) == ""
+
+
 def test_auto_takes_what_was_fastest_for_the_batch_size(remember, needs_kernel) -> None:
     small = changed(implementation="bmm", first_batch=1, last_batch=1, batch_size=1)
     remember(small, changed(implementation="bmm_strided", first_batch=2, last_batch=3, batch_size=2), ENTRY)
