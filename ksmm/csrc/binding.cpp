@@ -178,7 +178,8 @@ void check_gradient(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t
 at::Tensor weight_gradient_batched(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d) {
   check_gradient(x, y, a, d);
   const auto planes = [&](const at::Tensor& rows) {
-    return rows.unflatten(0, {a, rows.size(0) / (a * d), d}).transpose(1, 2).reshape({a * d, -1, rows.size(1)});
+    const int64_t size = rows.size(0) / (a * d);
+    return rows.unflatten(0, {a, size, d}).transpose(1, 2).reshape({a * d, size, rows.size(1)});
   };
   return at::bmm(planes(y), planes(x).transpose(1, 2)).unflatten(0, {a, d});
 }
