@@ -82,6 +82,7 @@ def test_opcheck_and_gradients(chain, device: str) -> None:
     x = torch.randn(5, chain[1].columns, device=device, requires_grad=True)
     bias = torch.randn(chain[0].rows, device=device)
     torch.library.opcheck(torch.ops.ksmm.ks_chain.default, (x, outer, inner, bias))
+    torch.library.opcheck(torch.ops.ksmm.ks_chain.default, (x.detach(), outer.detach(), inner.detach()))
     y = torch.ops.ksmm.ks_chain(x, outer, inner, bias)
     expected = ksmm.ks_matmul(ksmm.ks_matmul(x, inner), outer, bias=bias)
     for of_chain, of_products in zip(

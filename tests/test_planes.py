@@ -28,8 +28,11 @@ def test_against_a_permutation(shape: tuple[int, int, int, int], dtype: torch.dt
     assert torch.equal(torch.ops.ksmm.planes(wide, a, d), wide.reshape(batch, a, b, d).transpose(2, 3))
 
 
-def test_opcheck(device: str) -> None:
-    torch.library.opcheck(torch.ops.ksmm.planes.default, (torch.randn(6, 48, device=device).half(), 2, 4))
+@pytest.mark.parametrize(("batch", "a", "d"), [(6, 2, 4), (6, 2, 1), (6, 1, 48), (6, 12, 4), (1, 2, 1), (0, 2, 4)])
+def test_opcheck(batch: int, a: int, d: int, device: str) -> None:
+    """A new tensor also where nothing moves: with d = 1, b = 1, or no elements."""
+    x = torch.randn(batch, 48, device=device).half()
+    torch.library.opcheck(torch.ops.ksmm.planes.default, (x, a, d))
 
 
 def test_features_that_do_not_divide_are_named(device: str) -> None:

@@ -47,9 +47,25 @@ def test_the_gradient_of_the_weight_in_16_bits(pattern: tuple[int, ...], layout:
     assert relative_error(found, expected) < TOLERANCES[torch.float16]
 
 
-def test_opcheck(device: str) -> None:
-    x, y, _ = operands((2, 8, 16, 3), 64, torch.float16, device)
-    torch.library.opcheck(torch.ops.ksmm.weight_gradient.default, (x, y, 2, 3))
+@pytest.mark.parametrize("layout", ksmm.LAYOUTS)
+@pytest.mark.parametrize("pattern", [(2, 9, 7, 3), (1, 1, 1, 1), (1, 8, 1, 1)])
+@pytest.mark.parametrize("batch", [1, 5])
+def test_the_gradient_of_the_weight_where_rows_are_columns_already(
+    batch: int, pattern: tuple[int, ...], layout: str, device: str
+) -> None:
+    x, y, expected = operands(pattern, batch, torch.float16, device)
+    weight = torch.randn(pattern, device=device).half().requires_grad_()
+    of = (x.T.contiguous(), y.T.contiguous()) if layout == "batch_first" else (x, y)
+    (found,) = torch.autograd.grad(ksmm.ks_matmul(of[0], weight, layout, "kernel"), weight, of[1])
+    assert relative_error(found, expected) < TOLERANCES[torch.float16]
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("pattern", [(2, 8, 16, 3), (1, 64, 16, 1), (1, 1, 1, 8)])
+@pytest.mark.parametrize("batch", [1, 64, 0])
+def test_opcheck(batch: int, pattern: tuple[int, ...], dtype: torch.dtype, device: str) -> None:
+    x, y, _ = operands(pattern, batch, dtype, device)
+    torch.library.opcheck(torch.ops.ksmm.weight_gradient.default, (x, y, pattern[0], pattern[3]))
 
 
 def test_shapes_that_do_not_fit_are_named(device: str) -> None:

@@ -152,7 +152,8 @@ at::Tensor ks_chain_cpu(const at::Tensor& x, const at::Tensor& outer, const at::
   return ks_matmul_cpu(between, outer, "batch_first", bias, "default", -1);
 }
 
-// (batch, a·b·d) as (batch, a, d, b): neighbours in b, which belong to one product, become neighbours in memory.
+// (batch, a·b·d) as (batch, a, d, b): neighbours in b, which belong to one product, become neighbours in memory. A copy
+// also where b or d is 1 and nothing moves: operators that may return their argument have another schema.
 void check_planes(const at::Tensor& x, int64_t a, int64_t d) {
   TORCH_CHECK_VALUE(x.dim() == 2 && a > 0 && d > 0 && x.size(1) % (a * d) == 0, "planes: x has shape ", x.sizes(),
                     "; it must be (batch, features), of which a·d = ", a, "·", d, " divides the second");
@@ -160,7 +161,7 @@ void check_planes(const at::Tensor& x, int64_t a, int64_t d) {
 
 at::Tensor planes_cpu(const at::Tensor& x, int64_t a, int64_t d) {
   check_planes(x, a, d);
-  return x.reshape({x.size(0), a, x.size(1) / (a * d), d}).transpose(2, 3).contiguous();
+  return x.reshape({x.size(0), a, x.size(1) / (a * d), d}).transpose(2, 3).clone(at::MemoryFormat::Contiguous);
 }
 
 // Operands in batch_last: X has a·c·d rows, ∂Y a·b·d.
@@ -177,7 +178,8 @@ void check_gradient(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t
 at::Tensor weight_gradient_batched(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d) {
   check_gradient(x, y, a, d);
   const auto planes = [&](const at::Tensor& rows) {
-    return rows.unflatten(0, {a, rows.size(0) / (a * d), d}).transpose(1, 2).reshape({a * d, -1, rows.size(1)});
+    const int64_t size = rows.size(0) / (a * d);
+    return rows.unflatten(0, {a, size, d}).transpose(1, 2).reshape({a * d, size, rows.size(1)});
   };
   return at::bmm(planes(y), planes(x).transpose(1, 2)).unflatten(0, {a, d});
 }

@@ -72,6 +72,7 @@ at::Tensor weight_gradient_by_kernel(const at::Tensor& x, const at::Tensor& y_gr
   const auto last = [&](const at::Tensor& of) {
     if (!first(layout)) return of;
     const c10::SymInt rows = of.sym_size(0), features = of.sym_size(1);
+    if (rows.maybe_as_int() == 1 || features.maybe_as_int() == 1) return of.reshape_symint({features, rows});
     return planes.call(of.reshape_symint({1, rows * features}), 1, features).reshape_symint({features, rows});
   };
   return operation.call(last(x), last(y_gradient), sizes[0], sizes[3]).permute({0, 2, 3, 1});

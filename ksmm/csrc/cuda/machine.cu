@@ -57,12 +57,17 @@ cudaError_t current_machine(Machine* machine) {
   static std::vector<Machine> known;
   int device = 0;
   cudaError_t error = cudaGetDevice(&device);
-  if (error != cudaSuccess) return error;
+  if (error != cudaSuccess) return cudaGetLastError(), error;
   const std::lock_guard<std::mutex> guard(mutex);
   if (device >= static_cast<int>(known.size())) known.resize(device + 1);
-  if (known[device].multiprocessors == 0) error = ask(device, &known[device]);
+  if (known[device].multiprocessors == 0) {
+    Machine asked = {};  // kept only once it is whole: who asks again after an error gets no half of one
+    error = ask(device, &asked);
+    if (error != cudaSuccess) return cudaGetLastError(), error;
+    known[device] = asked;
+  }
   *machine = known[device];
-  return error;
+  return cudaSuccess;
 }
 
 }  // namespace ksmm
