@@ -89,7 +89,6 @@ constexpr Configuration product = {
       return queue.add(stream, [=] { multiply(problem, operands, PLANES); });
     }};
 Configurations tf32_configurations() { return {&product<false>, 1}; }
-Configurations tf32_configurations_in_parts() { return tf32_configurations(); }
 Configurations gemm_configurations() { return {nullptr, 0}; }
 Configurations portable_configurations() { return {&product<false>, 1}; }
 

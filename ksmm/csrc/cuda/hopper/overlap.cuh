@@ -19,15 +19,16 @@ __device__ inline void wait_for_kernels_before() {
 #endif
 }
 
-// Enqueues a kernel that calls wait_for_kernels_before(), in clusters of so many blocks. Leaves no error behind for
-// whoever asks next.
+// Enqueues a kernel that calls wait_for_kernels_before(), in clusters of so many blocks. Begins early: its blocks may
+// wait on multiprocessors that are free, which others on other streams could use. Leaves no error behind for whoever
+// asks next.
 template <class... Parameters>
-cudaError_t launch_overlapping(void (*kernel)(Parameters...), int64_t blocks, int threads, int64_t shared_bytes,
-                               int cluster, cudaStream_t stream, Parameters... parameters) {
+cudaError_t launch_waiting(bool begins_early, void (*kernel)(Parameters...), int64_t blocks, int threads,
+                           int64_t shared_bytes, int cluster, cudaStream_t stream, Parameters... parameters) {
   if (blocks > INT32_MAX) return cudaErrorInvalidConfiguration;
   cudaLaunchAttribute attributes[2];
   attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[0].val.programmaticStreamSerializationAllowed = begins_early;
   attributes[1].id = cudaLaunchAttributeClusterDimension;
   attributes[1].val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
   cudaLaunchConfig_t launch = {};
@@ -40,6 +41,13 @@ cudaError_t launch_overlapping(void (*kernel)(Parameters...), int64_t blocks, in
   if (error == cudaSuccess) error = cudaLaunchKernelEx(&launch, kernel, parameters...);
   if (error != cudaSuccess) cudaGetLastError();
   return error;
+}
+
+// The same, early.
+template <class... Parameters>
+cudaError_t launch_overlapping(void (*kernel)(Parameters...), int64_t blocks, int threads, int64_t shared_bytes,
+                               int cluster, cudaStream_t stream, Parameters... parameters) {
+  return launch_waiting(true, kernel, blocks, threads, shared_bytes, cluster, stream, parameters...);
 }
 
 }  // namespace ksmm::hopper

@@ -107,7 +107,7 @@ constexpr Configuration as(const char* name, bool weight_is_arranged) {
 }
 
 constexpr Configuration family[] = {
-    as<ThreePasses<parts_family>>("overlapped passes", true),
+    as<ThreePasses<matrix_family>>("overlapped passes", true),
     as<ThreePasses<strict_family>>("overlapped passes strict", false),
     as<TwoPasses>("overlapped two passes", true),
 };

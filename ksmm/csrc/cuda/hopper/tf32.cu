@@ -16,26 +16,18 @@ std::vector<Configuration> joined(std::initializer_list<Configurations> parts) {
   return list;
 }
 
-Configurations view_of(const std::vector<Configuration>& list) { return {list.data(), static_cast<int>(list.size())}; }
-
 }  // namespace
 
 Configurations tf32_configurations() {
   static const std::vector<Configuration> all =
-      joined({tf32_configurations_in_parts(), hopper::halves_batch_last(), hopper::halves_batch_first()});
-  return view_of(all);
-}
-
-Configurations tf32_configurations_in_parts() {
-  static const std::vector<Configuration> all =
-      joined({hopper::tf32_batch_last(), hopper::tf32_batch_first_runs(), hopper::tf32_batch_first_sectors()});
-  return view_of(all);
+      joined({hopper::tf32_batch_last(), hopper::tf32_batch_first_runs(), hopper::tf32_batch_first_sectors(),
+              hopper::halves_batch_last(), hopper::halves_batch_first()});
+  return {all.data(), static_cast<int>(all.size())};
 }
 
 #else
 
 Configurations tf32_configurations() { return {nullptr, 0}; }
-Configurations tf32_configurations_in_parts() { return {nullptr, 0}; }
 
 #endif
 

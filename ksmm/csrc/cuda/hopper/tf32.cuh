@@ -6,7 +6,6 @@
 namespace ksmm {
 
 Configurations tf32_configurations();
-Configurations tf32_configurations_in_parts();  // those that do not multiply halves
 
 namespace hopper {
 // Its parts, which are compiled apart because that takes long.

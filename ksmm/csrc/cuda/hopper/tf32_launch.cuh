@@ -65,7 +65,8 @@ Tf32Task task_of(const Problem& problem, const Operands& operands) {
   return task;
 }
 
-// halves: of W, null but for W as halves and for the tiles that such a product leaves out.
+// halves: of W, null but for W as halves and for the tiles that such a product leaves out, whose launches follow each
+// other closely and leave the multiprocessors alone that are not theirs.
 template <class Tile>
 cudaError_t launch_tile(const Problem& problem, const Operands& operands, const Machine& machine, cudaStream_t stream,
                         const HalvesOfWeight& halves = {}) {
@@ -80,8 +81,9 @@ cudaError_t launch_tile(const Problem& problem, const Operands& operands, const 
   if (error == cudaSuccess && Tile::staged && task.whole_vectors)
     error = describe_tensor(&task.y, operands.y, Dtype::float32, box_of_y<Tile>(problem), Tile::y_row_bytes);
   if (error != cudaSuccess) return error;
-  return launch_overlapping(multiply_tf32<Tile>, std::min(task.tiles, machine.multiprocessors), Tile::threads,
-                            Tile::shared_bytes, 1, stream, task);
+  const bool begins_early = halves.left == nullptr || !machine.is_part;
+  return launch_waiting(begins_early, multiply_tf32<Tile>, std::min(task.tiles, machine.multiprocessors), Tile::threads,
+                        Tile::shared_bytes, 1, stream, task);
 }
 
 }  // namespace ksmm::hopper

@@ -36,10 +36,6 @@ inline Passes describe_passes(const Problem& problem, const Operands& operands, 
 inline Configurations matrix_family(const Problem& problem) {
   return problem.dtype == Dtype::float32 ? tf32_configurations() : gemm_configurations();
 }
-// The same beside transpositions: what follows a product of halves would wait on the multiprocessors that transpose.
-inline Configurations parts_family(const Problem& problem) {
-  return problem.dtype == Dtype::float32 ? tf32_configurations_in_parts() : gemm_configurations();
-}
 inline Configurations strict_family(const Problem& problem) {
   return problem.dtype == Dtype::float32 ? portable_configurations() : Configurations{nullptr, 0};
 }
