@@ -19,8 +19,9 @@ __device__ inline void wait_for_kernels_before() {
 #endif
 }
 
-// Enqueues a kernel that calls wait_for_kernels_before(), in clusters of so many blocks. Leaves no error behind for
-// whoever asks next.
+// Enqueues a kernel that calls wait_for_kernels_before(), in clusters of so many blocks, on a Machine that overlaps:
+// code compiled below 9.0 would not wait, and would read what is not written yet. Leaves no error behind for whoever
+// asks next.
 template <class... Parameters>
 cudaError_t launch_overlapping(void (*kernel)(Parameters...), int64_t blocks, int threads, int64_t shared_bytes,
                                int cluster, cudaStream_t stream, Parameters... parameters) {
