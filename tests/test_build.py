@@ -257,6 +257,18 @@ def test_every_source_has_its_flags():
         assert "-ffast-math" not in flags
 
 
+@pytest.mark.parametrize("command", ["{}", "ccache {}", "sccache distcc {}", "ccache {} -m64", "{} -B elsewhere"])
+def test_nvcc_is_told_the_compiler_and_not_what_starts_it(command, monkeypatch, tmp_path):
+    for name in ("a-compiler", "ccache", "sccache", "distcc", "elsewhere"):
+        (tmp_path / name).touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CXX", command.format("a-compiler"))
+    tools = toolchain.Toolchain(toolchain.find_cxx(), "", "", "ninja", "nvcc", "", ("80",), "")
+    assert tools.cxx[0] == str(tmp_path / command.format("a-compiler").split()[0])
+    flags = ninja_file.flags(Path("one.cu"), tools)
+    assert flags[flags.index("-ccbin") + 1] == str(tmp_path / "a-compiler")
+
+
 def test_ninja_file_quotes_for_ninja_and_shell():
     assert ninja_file._path("a b$c:d") == "a$ b$$c$:d"
     assert ninja_file._shell(["-Ia b", "$x"]) == "'-Ia b' '$$x'"
