@@ -148,6 +148,32 @@ def test_compiler_error_is_reported_with_its_output(sources):
     assert build.reason_missing(sources) is None
 
 
+@needs_compiler
+def test_files_that_another_build_removes_meanwhile(sources, monkeypatch):
+    """failure.json between the search for one and its reading, manifest.json once it is read."""
+    real_glob, real_read = Path.glob, build._read_manifest
+
+    def glob(self, pattern, **options):
+        yield from real_glob(self, pattern, **options)
+        if pattern == "*/failure.json":
+            yield self / "removed" / "failure.json"
+
+    def read(path):
+        manifest = real_read(path)
+        path.unlink()
+        return manifest
+
+    (sources / "part" / "two.cpp").write_text("this is not C++;\n")
+    with pytest.raises(build.BuildError):
+        build.build(sources)
+    monkeypatch.setattr(Path, "glob", glob)
+    assert "two.cpp" in build.reason_missing(sources)
+    (sources / "part" / "two.cpp").unlink()
+    manifest = build.build(sources)
+    monkeypatch.setattr(build, "_read_manifest", read)
+    assert build.find(sources) == manifest
+
+
 def test_missing_compiler_is_reported_and_recorded(sources, monkeypatch, tmp_path):
     monkeypatch.setenv("CXX", "no-such-compiler")
     reason = build.reason_missing(sources)
