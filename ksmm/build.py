@@ -106,7 +106,7 @@ def find(sources: Path | None = None) -> Manifest | None:
         for path in directory.glob("*/manifest.json"):
             manifest = _read_manifest(path)
             if manifest and (manifest.source_hash, manifest.torch, manifest.machine) == wanted:
-                found.append((bool(manifest.cuda_architectures), path.stat().st_mtime, manifest))
+                found.append((bool(manifest.cuda_architectures), _last_change(path), manifest))
     return max(found, key=lambda entry: entry[:2])[2] if found else None
 
 
@@ -251,10 +251,17 @@ def _read_manifest(path: Path) -> Manifest | None:
         return None
 
 
+def _last_change(path: Path) -> float:
+    """When a file was last written; 0 if another build has removed it since it was seen."""
+    with contextlib.suppress(OSError):
+        return path.stat().st_mtime
+    return 0.0
+
+
 def _last_failure(hashed: str) -> str | None:
     """The first line with an error of the newest failed build of these sources with this PyTorch."""
     failures = [path for directory in build_directories() for path in directory.glob("*/failure.json")]
-    for path in sorted(failures, key=lambda path: path.stat().st_mtime, reverse=True):
+    for path in sorted(failures, key=_last_change, reverse=True):
         with contextlib.suppress(OSError, ValueError, KeyError):
             content = json.loads(path.read_text())
             if (content["source_hash"], content["torch"]) == (hashed, str(torch.__version__)):

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import torch
 
-from ksmm.toolchain import CUDA_FLAGS, PYTORCH_SOURCES, Toolchain, architecture_flags, compiler_flags, cuda_home
+from ksmm.toolchain import (
+    CUDA_FLAGS,
+    PYTORCH_SOURCES,
+    Toolchain,
+    architecture_flags,
+    compiler_flags,
+    cuda_home,
+    host_compiler,
+)
 
 _RULES = """\
 ninja_required_version = 1.5
@@ -35,7 +43,7 @@ rule link
 def flags(source: Path, tools: Toolchain) -> list[str]:
     """All flags of one source file, include directories counted."""
     if source.suffix == ".cu":
-        return [*CUDA_FLAGS, *architecture_flags(tools.cuda_architectures), "-ccbin", tools.cxx[0]]
+        return [*CUDA_FLAGS, *architecture_flags(tools.cuda_architectures), "-ccbin", host_compiler(tools.cxx)]
     if source.stem not in PYTORCH_SOURCES:
         return compiler_flags(source)
     includes = [_torch_folder() / "include"]

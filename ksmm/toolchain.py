@@ -36,6 +36,9 @@ HOPPER = "90a"
 
 CUDA_FLAGS = ("-O3", "-std=c++17", "-Xcompiler", "-fPIC,-fvisibility=hidden", "-lineinfo")
 
+# What CXX may name before the compiler.
+_LAUNCHERS = {"ccache", "sccache", "distcc", "icecc"}
+
 
 class BuildError(RuntimeError):
     """The kernel library cannot be built; the message says why, with the compiler's output if there is any."""
@@ -99,6 +102,14 @@ def find_cxx() -> tuple[str, ...] | None:
         return (path, *command[1:]) if path else None
     path = next(filter(None, map(shutil.which, ("g++", "c++", "clang++"))), None)
     return (path,) if path else None
+
+
+def host_compiler(cxx: tuple[str, ...]) -> str:
+    """The compiler itself of a command, without what starts it: what nvcc is to call, which takes one program."""
+    for word in cxx:
+        if Path(word).name not in _LAUNCHERS and not word.startswith("-"):
+            return shutil.which(word) or word
+    return cxx[0]
 
 
 def find_ninja() -> str | None:

@@ -148,6 +148,32 @@ def test_compiler_error_is_reported_with_its_output(sources):
     assert build.reason_missing(sources) is None
 
 
+@needs_compiler
+def test_files_that_another_build_removes_meanwhile(sources, monkeypatch):
+    """failure.json between the search for one and its reading, manifest.json once it is read."""
+    real_glob, real_read = Path.glob, build._read_manifest
+
+    def glob(self, pattern, **options):
+        yield from real_glob(self, pattern, **options)
+        if pattern == "*/failure.json":
+            yield self / "removed" / "failure.json"
+
+    def read(path):
+        manifest = real_read(path)
+        path.unlink()
+        return manifest
+
+    (sources / "part" / "two.cpp").write_text("this is not C++;\n")
+    with pytest.raises(build.BuildError):
+        build.build(sources)
+    monkeypatch.setattr(Path, "glob", glob)
+    assert "two.cpp" in build.reason_missing(sources)
+    (sources / "part" / "two.cpp").unlink()
+    manifest = build.build(sources)
+    monkeypatch.setattr(build, "_read_manifest", read)
+    assert build.find(sources) == manifest
+
+
 def test_missing_compiler_is_reported_and_recorded(sources, monkeypatch, tmp_path):
     monkeypatch.setenv("CXX", "no-such-compiler")
     reason = build.reason_missing(sources)
@@ -255,6 +281,18 @@ def test_every_source_has_its_flags():
     assert not any(flag.startswith("-m") for flag in units["multiply"] + units["variant_baseline"])
     for flags in units.values():
         assert "-ffast-math" not in flags
+
+
+@pytest.mark.parametrize("command", ["{}", "ccache {}", "sccache distcc {}", "ccache {} -m64", "{} -B elsewhere"])
+def test_nvcc_is_told_the_compiler_and_not_what_starts_it(command, monkeypatch, tmp_path):
+    for name in ("a-compiler", "ccache", "sccache", "distcc", "elsewhere"):
+        (tmp_path / name).touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CXX", command.format("a-compiler"))
+    tools = toolchain.Toolchain(toolchain.find_cxx(), "", "", "ninja", "nvcc", "", ("80",), "")
+    assert tools.cxx[0] == str(tmp_path / command.format("a-compiler").split()[0])
+    flags = ninja_file.flags(Path("one.cu"), tools)
+    assert flags[flags.index("-ccbin") + 1] == str(tmp_path / "a-compiler")
 
 
 def test_ninja_file_quotes_for_ninja_and_shell():

@@ -3,6 +3,7 @@
 
 #include "arrange.cuh"
 #include "configuration.h"
+#include "launch.cuh"
 #include "number.cuh"
 
 namespace ksmm {
@@ -28,14 +29,12 @@ __global__ void arrange_kernel(const Word* __restrict__ source, Word* __restrict
 
 cudaError_t arrange(Dtype dtype, const void* source, void* destination, const Arrangement& size, cudaStream_t stream) {
   constexpr int threads = 256;
-  const auto blocks = static_cast<unsigned>(std::min<int64_t>(parts_of(size.elements, threads), 65535));
+  const int64_t blocks = std::min<int64_t>(parts_of(size.elements, threads), 65535);
   if (dtype == Dtype::float32)
-    arrange_kernel<<<blocks, threads, 0, stream>>>(static_cast<const uint32_t*>(source),
-                                                   static_cast<uint32_t*>(destination), size);
-  else
-    arrange_kernel<<<blocks, threads, 0, stream>>>(static_cast<const uint16_t*>(source),
-                                                   static_cast<uint16_t*>(destination), size);
-  return cudaGetLastError();
+    return launch_blocks(arrange_kernel<uint32_t>, blocks, threads, 0, stream, static_cast<const uint32_t*>(source),
+                         static_cast<uint32_t*>(destination), size);
+  return launch_blocks(arrange_kernel<uint16_t>, blocks, threads, 0, stream, static_cast<const uint16_t*>(source),
+                       static_cast<uint16_t*>(destination), size);
 }
 
 }  // namespace

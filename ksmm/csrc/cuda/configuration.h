@@ -23,6 +23,7 @@ struct Machine {
   double cache_rate;   // bytes per second from the L2 cache to the multiprocessors
   double matrix_rate;  // 16-bit operations per second of the matrix units; TF32 has half
   double float_rate;   // float32 operations per second outside of them
+  bool overlaps;       // whether kernels wait for those before them, and so may begin early (hopper/overlap.cuh)
   bool is_part;        // whether these are multiprocessors of a device on whose others something else runs
 };
 

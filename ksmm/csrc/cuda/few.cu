@@ -4,6 +4,7 @@
 
 #include "few.h"
 #include "few_kernel.cuh"
+#include "launch.cuh"
 
 namespace ksmm::few {
 namespace {
@@ -109,11 +110,9 @@ cudaError_t launch_lanes(const Problem& problem, const Operands& operands, const
   task.w_i = operands.weight_strides[0], task.w_r = operands.weight_strides[1], task.w_j = operands.weight_strides[3];
   const int64_t blocks = parts_of(problem.batch, N) * problem.a * task.plane_groups * task.row_groups;
   const int64_t shared = shared_bytes(problem, task.shift);
-  if (machine.capability >= 90)
+  if (machine.overlaps)
     return hopper::launch_overlapping(few_kernel<T, N, LANES>, blocks, threads, shared, 1, stream, task);
-  if (blocks > INT32_MAX) return cudaErrorInvalidConfiguration;
-  few_kernel<T, N, LANES><<<static_cast<unsigned>(blocks), threads, static_cast<size_t>(shared), stream>>>(task);
-  return cudaGetLastError();
+  return launch_blocks(few_kernel<T, N, LANES>, blocks, threads, shared, stream, task);
 }
 
 template <class T, int N>

@@ -23,6 +23,16 @@ cudaError_t count_clusters(int blocks, const Machine& machine, int* count) {
   return error == cudaSuccess ? cudaOccupancyMaxActiveClusters(count, block_of_cluster, &launch) : error;
 }
 
+// Below 9.0 there is no instruction that waits for the kernels before. The device alone does not tell: a newer one may
+// be running translated code of an older one.
+cudaError_t ask_what_overlaps(Machine* machine) {
+  if (machine->capability < 90) return cudaSuccess;
+  cudaFuncAttributes attributes;
+  const cudaError_t error = cudaFuncGetAttributes(&attributes, block_of_cluster);
+  machine->overlaps = error == cudaSuccess && attributes.ptxVersion >= 90;
+  return error;
+}
+
 // Rates of one multiprocessor at 1 Hz, and of the memory's pins, that products reach in practice. For compute
 // capability 9.0 they give the ceilings that were measured on an H200 (4.29 TB/s, 723 and 51 TFLOP/s).
 cudaError_t ask(int device, Machine* machine) {
@@ -40,6 +50,7 @@ cudaError_t ask(int device, Machine* machine) {
     cudaGetLastError();  // a part of a device may have no room for eight
     machine->octets = 0;
   }
+  if (error == cudaSuccess) error = ask_what_overlaps(machine);
   const double cycles = 1e3 * clock_in_khz * properties.multiProcessorCount;
   const double pins = 2e3 * memory_in_khz * properties.memoryBusWidth / 8;
   const bool wide = machine->capability == 90 || machine->capability / 10 == 10;

@@ -92,7 +92,7 @@ bool takes(const Problem& problem, const Operands& operands, const Machine& mach
   const int64_t multiple = 16 / size_of(problem.dtype);
   const bool fits =
       problem.batch % multiple == 0 && operands.x_stride % multiple == 0 && aligned(operands.x) && aligned(operands.y);
-  return machine.capability == 90 && problem.layout == Layout::batch_last && !fits;
+  return machine.capability == 90 && machine.overlaps && problem.layout == Layout::batch_last && !fits;
 }
 
 double seconds(const Problem& problem, const Machine& machine) {

@@ -108,8 +108,7 @@ bool transpose_cuda(int element_bytes, const void* source, void* destination, in
   const Transposition task = {element_bytes, source, destination, matrices, rows, columns};
   Machine machine;
   *error = current_machine(&machine);
-  // launches that overlap are of compute capability 9.0 on
-  if (*error == cudaSuccess && (machine.capability < 90 || !can_transpose(task))) return false;
+  if (*error == cudaSuccess && (!machine.overlaps || !can_transpose(task))) return false;
   if (*error == cudaSuccess) *error = transpose(task, static_cast<cudaStream_t>(stream));
   return true;
 }

@@ -19,8 +19,9 @@ __device__ inline void wait_for_kernels_before() {
 #endif
 }
 
-// Enqueues a kernel that calls wait_for_kernels_before(), in clusters of so many blocks. Begins early: its blocks may
-// wait on multiprocessors that are free, which others on other streams could use. Leaves no error behind for whoever
+// Enqueues a kernel that calls wait_for_kernels_before(), in clusters of so many blocks, on a Machine that overlaps:
+// code compiled below 9.0 would not wait, and would read what is not written yet. Begins early: its blocks may wait on
+// multiprocessors that are free, which others on other streams could use. Leaves no error behind for whoever
 // asks next.
 template <class... Parameters>
 cudaError_t launch_waiting(bool begins_early, void (*kernel)(Parameters...), int64_t blocks, int threads,
