@@ -9,7 +9,6 @@ from pathlib import Path
 
 import energies
 import matplotlib.ticker
-import numpy as np
 import pandas as pd
 import ratios
 import style
@@ -22,6 +21,7 @@ STUDY = "energy"
 TITLE = "Figure 22 (not in the paper): energy of kernel over its rivals, against time"
 RIVALS = (ratios.ADDED, *ratios.RIVALS)
 PANELS = {"batch_first": "o", "batch_last": "^"}
+RATIOS = {"time": "median_s", "energy": "energy_j"}
 
 
 def caption(table: pd.DataFrame) -> str:
@@ -93,23 +93,9 @@ def _points(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def _against_best(rows: pd.DataFrame, dtype: str, layout: str) -> pd.DataFrame:
-    joules = energies.energies(rows, dtype, layout)
-    seconds = energies.energies(rows, dtype, layout, "median_s").reindex_like(joules)
-    rivals = list(ratios.present(joules, RIVALS))
-    if "kernel" not in joules or not rivals:
-        return pd.DataFrame(columns=["layout", "time", "energy", "power"])
-    kept = joules.kernel.notna() & joules[rivals].notna().any(axis=1)
-    joules, seconds = joules[kept], seconds[kept]
-    best = joules[rivals].idxmin(axis=1) if len(joules) else pd.Series(dtype=object)
-    places = np.arange(len(joules)), joules.columns.get_indexer(best)
-    frame = pd.DataFrame(
-        {
-            "layout": layout,
-            "time": seconds.kernel / seconds.to_numpy()[places],
-            "energy": joules.kernel / joules.to_numpy()[places],
-        }
-    )
-    return frame.assign(power=frame.energy / frame.time).dropna()
+    over = {name: energies.over_rivals(rows, dtype, layout, column, RIVALS) for name, column in RATIOS.items()}
+    frame = pd.DataFrame(over).dropna().assign(layout=layout)
+    return frame.assign(power=frame.energy / frame.time)
 
 
 def _numbers(points: dict[str, pd.DataFrame]) -> pd.DataFrame:

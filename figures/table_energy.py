@@ -29,8 +29,9 @@ def caption(table: pd.DataFrame) -> str:
     return sentences(
         "Energy of one product with kernel over the least of its rivals: the median over the patterns that both sides "
         "have an energy for, and the percentage of them where kernel takes less. Better of both: for each "
-        "implementation the layout that takes the less energy. above_idle: the same without what the device would "
-        "have taken at rest in that time. time_median_ratio: the same of the time in those windows. "
+        "implementation the layout that takes the less energy. above_idle: the same measurements without what the "
+        "device would have taken at rest in that time. time_median_ratio: the time in the windows of the same "
+        "measurements, also where another layout is faster. "
         "picojoules_per_operation: of kernel, over 2·B·abcd. protocol_met_percent: measurements of either side with as "
         "many windows and products, and as certain, as the protocol asks for. Rivals: those of bmm, einsum and bsr "
         "that have an energy, and bmm_strided alone.",

@@ -97,6 +97,25 @@ def test_the_ratio_of_figure_7_is_that_of_the_better_layouts(table):
     assert f"median {factors.median():.3f} times min(bmm, einsum, bsr)" in FIGURE_7.caption(table)
 
 
+def test_times_and_powers_are_of_the_measurements_that_take_the_least_energy(table):
+    least = pd.DataFrame(
+        [
+            ("kernel", "batch_first", 1.0, 6.0),
+            ("kernel", "batch_last", 2.0, 5.0),
+            ("bmm", "batch_first", 4.0, 1.0),
+            ("bmm", "batch_last", 3.0, 2.0),
+            ("einsum", "batch_last", 5.0, 0.1),
+        ],
+        columns=["implementation", "layout", "energy_j", "median_s"],
+    )
+    row = table[(table.status == "ok") & (table.dtype == "float32")].iloc[0].drop(list(least))
+    rows = least.assign(**row)[list(table)]
+    assert energies.over_rivals(rows, "float32", column="median_s").tolist() == [6 / 2]
+    assert energies.over_rivals(rows, "float32", "batch_last", column="median_s").tolist() == [5 / 2]
+    line = SCRIPTS["table_energy"].frame(rows).iloc[0]
+    assert (line.layout, line.median_ratio, line.time_median_ratio) == ("better of both", 0.333, 3.0)
+
+
 def test_the_table_says_the_same_in_numbers(table, tmp_path):
     lines = SCRIPTS["table_energy"].frame(table).set_index(["dtype", "layout", "rivals"])
     line = lines.loc["float16", "batch_last", "min(bmm, einsum, bsr)"]
