@@ -129,6 +129,18 @@ def test_the_table_says_the_same_in_numbers(table, tmp_path):
     assert lines.loc["float32", "better of both", "min(bmm, einsum, bsr)"].paper_v100 == "0.85, 72 %"
 
 
+def test_the_table_says_what_means_say_beside_medians(table):
+    columns = ["median_ratio_of_means", "less_mean_energy_percent"]
+    raised = table.mean_energy_j.where(table.implementation != "kernel", 20 * table.energy_j)
+    steady, changed = (SCRIPTS["table_energy"].frame(table.assign(mean_energy_j=e)) for e in (table.energy_j, raised))
+    assert steady[columns].to_numpy().tolist() == steady[["median_ratio", "less_energy_percent"]].to_numpy().tolist()
+    assert changed.median_ratio.equals(steady.median_ratio)
+    assert changed.median_ratio_of_means.to_numpy() == pytest.approx(20 * steady.median_ratio.to_numpy(), rel=1e-2)
+    assert (changed.less_mean_energy_percent == 0).all()
+    before = SCRIPTS["table_energy"].frame(table.assign(mean_energy_j=float("nan")))
+    assert list(before) == [name for name in steady if name not in columns]
+
+
 def test_the_power_of_figure_22_is_that_of_all_windows(table, tmp_path, checked):
     figure_22, kernel = SCRIPTS["fig22_energy_against_time"], table.implementation == "kernel"
     assert "by up to 0.0 %: points" in figure_22.caption(table)
