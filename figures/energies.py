@@ -41,19 +41,16 @@ def dtypes(table: pd.DataFrame) -> list[str]:
     return [dtype for dtype in DTYPES if dtype in found]
 
 
-def energies(table: pd.DataFrame, dtype: str, layout: str | None = None, column: str = "energy_j") -> pd.DataFrame:
+def energies(table: pd.DataFrame, dtype: str, layout: str | None = None) -> pd.DataFrame:
     """Joules of one product, one row per (pattern, batch size), one column per implementation.
 
     Args:
         table: rows of energy.csv, of one device.
         dtype: "float32", …
         layout: "batch_first", "batch_last", or None for the one that takes the less energy, as in Figure 7.
-        column: "energy_j", "above_idle_j", or "median_s" for the seconds of the same windows.
     """
-    rows = table[(table.status == "ok") & (table.dtype == dtype)]
-    if layout is not None:
-        rows = rows[rows.layout == layout]
-    return rows.groupby([*ratios.PROBLEM, "implementation"], sort=False)[column].min().unstack("implementation")
+    rows = _measured(table, dtype, layout)
+    return rows.groupby([*ratios.PROBLEM, "implementation"], sort=False).energy_j.min().unstack("implementation")
 
 
 def over_rivals(
@@ -63,13 +60,33 @@ def over_rivals(
     column: str = "energy_j",
     rivals: Sequence[str] = ratios.RIVALS,
 ) -> pd.Series:
-    """What the kernel takes over the least that one of the rivals takes; below 1, the kernel takes less.
+    """What the kernel takes over what the rival of least energy takes; below 1, the kernel takes less.
 
-    Patterns that the kernel or all rivals have no number for are left out, and so is what is not above 0.
+    Whatever the column, it is of the measurements that take the least energy: of the kernel in one layout, and of one
+    rival in one layout. Patterns that one of these has no number for are left out, and so is what is not above 0.
+
+    Args:
+        table: rows of energy.csv, of one device.
+        dtype: "float32", …
+        layout: "batch_first", "batch_last", or None for the one that takes the less energy.
+        column: "energy_j", or another number of these measurements, such as "above_idle_j" or "median_s".
+        rivals: the implementations that the kernel is compared to.
     """
-    joules = energies(table, dtype, layout, column)
-    joules = joules[joules > 0]
-    return (ratios.fastest(joules, ["kernel"]) / ratios.fastest(joules, rivals)).dropna()
+    rows = _measured(table, dtype, layout)
+    ours, theirs = (_least(rows[rows.implementation.isin(names)])[column] for names in (["kernel"], rivals))
+    ours, theirs = ours[ours > 0], theirs[theirs > 0]
+    return (ours / theirs.reindex(ours.index)).dropna()
+
+
+def _measured(table: pd.DataFrame, dtype: str, layout: str | None) -> pd.DataFrame:
+    rows = table[(table.status == "ok") & (table.dtype == dtype)]
+    return rows if layout is None else rows[rows.layout == layout]
+
+
+def _least(rows: pd.DataFrame) -> pd.DataFrame:
+    """The row that takes the least energy, for each (pattern, batch size), in the order of the table."""
+    least = rows.sort_values("energy_j", kind="stable").drop_duplicates(ratios.PROBLEM)
+    return least.sort_index().set_index(ratios.PROBLEM)
 
 
 def why_missing(table: pd.DataFrame, names: Iterable[Sequence[str]] = (("kernel",), ratios.RIVALS)) -> str | None:

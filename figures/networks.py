@@ -31,6 +31,10 @@ NAMES = {
     "decode": "one token",
 }
 
+MOST_IQR_PERCENT = 10.0
+"""Two times are not compared where the interquartile range of one is a larger share of its median: what waits for the
+host, as eager passes over few tokens do, says more about the host than about the layers."""
+
 _ORDER = ("bmm", "kernel")  # as in the paper's columns; others follow
 
 
@@ -57,7 +61,7 @@ class Ratios:
         return table[table.part.isin(self.parts) & self.chosen(table)]
 
     def missing(self, table: pd.DataFrame) -> str | None:
-        """Why the table cannot give a single ratio, or None."""
+        """Why the table cannot give a single line, or None."""
         rows = self.rows(table)
         if rows.empty:
             return f"networks.csv has no measurement of {', '.join(NAMES[part] for part in self.parts)}"
@@ -71,16 +75,18 @@ class Ratios:
         """One row for each part, shape, accuracy class and mode that has a dense and another time."""
         rows = self.rows(table)
         rows = rows[rows.status == "ok"]
-        dense = rows.implementation == FULLY_CONNECTED
-        sparse = rows[~dense].set_index([*KEYS, "chains", "implementation"]).median_s.unstack()
-        times = 1e3 * sparse.join(rows[dense].set_index(KEYS).median_s.rename(FULLY_CONNECTED), on=KEYS)
+        times, iqr_percent = (
+            _side_by_side(rows, values) for values in (1e3 * rows.median_s, relative_iqr_percent(rows))
+        )
         times = times[times[FULLY_CONNECTED].notna()]
         if times.empty:
             return times.reset_index()
-        others = in_order(set(times) - {FULLY_CONNECTED})
-        ratios = times[others].div(times[FULLY_CONNECTED], axis=0).round(3)
-        shown = times[[FULLY_CONNECTED, *others]].map(milliseconds).add_suffix("_ms")
-        frame = shown.join(ratios.add_suffix("_over_fully_connected")).reset_index()
+        iqr_percent = iqr_percent.reindex_like(times)
+        frame = times.map(milliseconds).add_suffix("_ms").join(iqr_percent.round(1).add_suffix("_iqr_percent"))
+        for name in times.columns[1:]:
+            both = [name, FULLY_CONNECTED]
+            frame[f"{name}_over_fully_connected"] = steady_ratio(times[both], iqr_percent[both]).round(3)
+        frame = frame.reset_index()
         for name in _ORDER if self.paper else ():
             frame[f"{name}_in_paper"] = [self._paper(row, name) for row in frame.itertuples()]
         return self._sorted(frame)
@@ -109,15 +115,45 @@ class Ratios:
             "Milliseconds of one forward pass; ratios are within an accuracy class: strict (float32 without TF32), "
             "tf32 (TF32 allowed), float16. fully_connected is the dense network. mode: eager, compiled block by block "
             "with torch.compile, or replayed from a CUDA graph.",
+            self._unsteady(self.frame(table)),
             "The paper's ratios are of an A100 in float32." if self.paper else "",
             shortened(rows),
             f"{untimed} measurements have no time; networks.csv says why." if untimed else "",
             measured_on(rows),
         )
 
+    def _unsteady(self, frame: pd.DataFrame) -> str:
+        pairs = int(frame.filter(regex="_ms$").notna().sum().sum()) - len(frame)  # each line has a dense time
+        return unsteady(pairs - int(frame.filter(like="_over_fully_connected").notna().sum().sum()), pairs)
+
     def draw(self, table: pd.DataFrame, output: Path) -> None:
         """Writes <output>/<name>.csv and .md."""
         sheets.save(self.frame(table), self.name, output, self.caption(table))
+
+
+def _side_by_side(rows: pd.DataFrame, values: pd.Series) -> pd.DataFrame:
+    """A number of each row: a line for each sparse network, the dense one in the first column, then implementations."""
+    dense, rows = rows.implementation == FULLY_CONNECTED, rows.assign(value=values)
+    sparse = rows[~dense].set_index([*KEYS, "chains", "implementation"]).value.unstack()
+    both = sparse.join(rows[dense].set_index(KEYS).value.rename(FULLY_CONNECTED), on=KEYS)
+    return both[[FULLY_CONNECTED, *in_order(list(sparse))]]
+
+
+def relative_iqr_percent(rows: pd.DataFrame) -> pd.Series:
+    """The interquartile range of each time, in per cent of its median."""
+    return 100 * rows.iqr_s / rows.median_s
+
+
+def steady_ratio(times: pd.DataFrame, iqr_percent: pd.DataFrame) -> pd.Series:
+    """The first column over the second; missing where one of the two spreads by more than MOST_IQR_PERCENT."""
+    ratio = times.iloc[:, 0] / times.iloc[:, 1]
+    return ratio.mask((iqr_percent > MOST_IQR_PERCENT).any(axis=1))
+
+
+def unsteady(number: int, of: int, what: str = "ratios") -> str:
+    """How many ratios are missing for the spread of their times; empty if none."""
+    why = f"the interquartile range of one of the two times (iqr_percent) is above {MOST_IQR_PERCENT:g} % of its median"
+    return f"{number} of {of} {what} are left out: {why}." if number else ""
 
 
 def in_order(names: Sequence[str]) -> list[str]:

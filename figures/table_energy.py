@@ -29,11 +29,13 @@ def caption(table: pd.DataFrame) -> str:
     return sentences(
         "Energy of one product with kernel over the least of its rivals: the median over the patterns that both sides "
         "have an energy for, and the percentage of them where kernel takes less. Better of both: for each "
-        "implementation the layout that takes the less energy. above_idle: the same without what the device would "
-        "have taken at rest in that time. time_median_ratio: the same of the time in those windows. "
-        "picojoules_per_operation: of kernel, over 2·B·abcd. protocol_met_percent: measurements of either side with as "
-        "many windows and products, and as certain, as the protocol asks for. Rivals: those of bmm, einsum and bsr "
-        "that have an energy, and bmm_strided alone.",
+        "implementation the layout that takes the less energy. What else there is, is of the same measurements. "
+        "median_ratio_of_means and less_mean_energy_percent: the energy of all windows over all products, instead of "
+        "the median over the windows, which depends on where these are in the cycle of the device's power limit. "
+        "above_idle: without what the device would have taken at rest in that time. time_median_ratio: the time in "
+        "those windows, also where another layout is faster. picojoules_per_operation: of kernel, over 2·B·abcd. "
+        "protocol_met_percent: measurements of either side with as many windows and products, and as certain, as the "
+        "protocol asks for. Rivals: those of bmm, einsum and bsr that have an energy, and bmm_strided alone.",
         energies.of_the_authors(table),
         "Column paper_v100: the paper's median and percentage.",
         f"{names}, {ok.pattern.nunique()} patterns, batch {sizes}, {' and '.join(energies.dtypes(table))}.",
@@ -67,7 +69,9 @@ def _line(rows: pd.DataFrame, device: str, dtype: str, layout: str, side: tuple[
     factors = energies.over_rivals(rows, **of)
     if factors.empty:
         return None
-    above, seconds = (energies.over_rivals(rows, column=name, **of) for name in ("above_idle_j", "median_s"))
+    means, above, seconds = (
+        energies.over_rivals(rows, column=name, **of) for name in ("mean_energy_j", "above_idle_j", "median_s")
+    )
     ok = rows[(rows.status == "ok") & (rows.dtype == dtype)]
     compared = ok[ok.implementation.isin(("kernel", *side)) & (ok.protocol_met != "")]
     if LAYOUTS[layout] is not None:
@@ -79,13 +83,13 @@ def _line(rows: pd.DataFrame, device: str, dtype: str, layout: str, side: tuple[
         "rivals": ratios.label([name for name in side if name in set(ok.implementation)]),
         "patterns": len(factors),
         "median_ratio": _rounded(factors.median()),
-        "less_energy_percent": round(100 * float((factors < 1).mean()), 1),
+        "less_energy_percent": _percent(factors < 1),
+        "median_ratio_of_means": _rounded(means.median()),
+        "less_mean_energy_percent": _percent(means < 1),
         "above_idle_median_ratio": _rounded(above.median()),
         "time_median_ratio": _rounded(seconds.median()),
         "picojoules_per_operation": _rounded(_picojoules(rows, dtype, LAYOUTS[layout], factors.index)),
-        "protocol_met_percent": round(100 * float((compared.protocol_met == "yes").mean()), 1)
-        if len(compared)
-        else None,
+        "protocol_met_percent": _percent(compared.protocol_met == "yes"),
         "paper_v100": PAPER.get((dtype, layout)) if ratios.ADDED not in side else None,
     }
 
@@ -94,6 +98,10 @@ def _picojoules(rows: pd.DataFrame, dtype: str, layout: str | None, problems: pd
     joules = energies.energies(rows, dtype, layout).kernel.loc[problems]
     operations = rows.drop_duplicates(ratios.PROBLEM).set_index(ratios.PROBLEM).operations.loc[problems]
     return 1e12 * (joules / operations).median()
+
+
+def _percent(met: pd.Series) -> float | None:
+    return round(100 * float(met.mean()), 1) if len(met) else None
 
 
 def _rounded(value: float) -> float | None:

@@ -92,12 +92,19 @@ def findings(modules: pd.DataFrame | str) -> list[str]:
         return []
     names = [name.removesuffix("_ms") for name in modules if name.endswith("_ms")]
     return [
-        f"- **{row['part']}**, {row['accuracy_class']}, {name}: {row[f'{name}_ms']:g} ms, "
-        f"{row[f'{name}_over_fully_connected']:.2f} of the dense {row['fully_connected_ms']:g} ms."
+        f"- **{row['part']}**, {row['accuracy_class']}, {name}: {row[f'{name}_ms']:g} ms, {_against_dense(row, name)}."
         for row in modules.to_dict("records")
         for name in in_order(set(names) - {FULLY_CONNECTED})
         if pd.notna(row[f"{name}_ms"])
     ]
+
+
+def _against_dense(row: dict, name: str) -> str:
+    dense, ratio = f"the dense {row['fully_connected_ms']:g} ms", row.get(f"{name}_over_fully_connected")
+    if pd.notna(ratio):
+        return f"{ratio:.2f} of {dense}"
+    spreads = [row[f"{side}_iqr_percent"] for side in (name, FULLY_CONNECTED)]
+    return f"not compared to {dense} (interquartile ranges {spreads[0]:g} and {spreads[1]:g} % of the median)"
 
 
 def accuracy(rows: pd.DataFrame) -> str:

@@ -36,6 +36,7 @@ ENERGY_COLUMNS = {
     "status": "text",
     "reason": "text",
     "energy_j": "number",
+    "mean_energy_j": "number",
     "iqr_j": "number",
     "above_idle_j": "number",
     "power_w": "number",
@@ -57,12 +58,16 @@ ENERGY_COLUMNS = {
     "kernel_hash": "text",
     "source": "text",
 }
-"""Name and kind of each column, in order; protocol_met is yes, no or empty, source is measured or imported."""
+"""Name and kind of each column, in order; protocol_met is yes, no or empty, source is measured or imported.
+
+energy_j is the median over the windows, mean_energy_j the joules of all windows over their products.
+"""
 
 ENERGY = Format(
     ENERGY_COLUMNS,
     ("device", "a", "b", "c", "d", "batch_size", "dtype", "layout", "implementation", "part"),
     "energy_j",
+    added=("mean_energy_j",),
 )
 """The table of the energy study."""
 
@@ -167,6 +172,7 @@ def _row(
         "pattern": str(pattern),
         **dict(zip("abcd", pattern, strict=True)),
         **{name: energy.get(name) for name in _FROM_ENERGY},
+        "mean_energy_j": _mean_energy_j(energy),
         "samples": len(energy.get("samples_j", ())),
         "protocol_met": yes_or_no(measurement.protocol_met),
         "bytes_moved": problem.bytes_moved,
@@ -174,3 +180,11 @@ def _row(
         "roofline_s": roofline_s,
         "roofline_j": None if joules is None or roofline_s is None else joules.attainable_joules(problem, roofline_s),
     }
+
+
+def _mean_energy_j(energy: dict[str, Any]) -> float | None:
+    """Joules of all windows over their products; None where a record does not say both of each window."""
+    joules, runs = energy.get("samples_j", ()), energy.get("runs", ())
+    if not joules or len(joules) != len(runs):  # what others measured may be a median alone
+        return None
+    return sum(sample * number for sample, number in zip(joules, runs, strict=True)) / sum(runs)

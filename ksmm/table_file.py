@@ -32,12 +32,14 @@ class Format:
         identity: the columns of which no two rows have the same values.
         result: the column that rows of status ok have a positive number in, and no other row.
         allowed: columns of text to what they may be.
+        added: columns of text or numbers that tables of before do not have; where one has none, its cells are empty.
     """
 
     kinds: Mapping[str, str]
     identity: tuple[str, ...]
     result: str
     allowed: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _ALLOWED)
+    added: tuple[str, ...] = ()
 
 
 def frame_of(rows: list[dict[str, Any]], form: Format) -> pandas.DataFrame:
@@ -90,6 +92,7 @@ def read_csv(path: Path, form: Format) -> pandas.DataFrame:
         raw = pandas.read_csv(path, dtype=str, keep_default_na=False)
     except (ValueError, pandas.errors.EmptyDataError) as error:
         raise TableError(f"table {path} is not CSV ({error}); aggregate the records again") from None
+    raw = raw.assign(**{name: "" for name in form.added if name not in raw})
     _check_columns(list(raw.columns), path, form)
     frame = pandas.DataFrame({name: _parsed(raw[name], name, kind, path) for name, kind in form.kinds.items()})
     _check_values(frame, path, form)

@@ -13,7 +13,7 @@ from ksmm.patterns import Pattern
 from ksmm.problem import Problem, parse_dtype
 from ksmm.roofline import attainable_joules
 from ksmm.table import TableError
-from tests.measure.sample_records import energy, measurement, untimed, write_sample
+from tests.measure.sample_records import energy, measurement, record_content, untimed, write_sample
 
 
 @pytest.fixture
@@ -50,10 +50,29 @@ def test_one_row_per_measurement(records, ceilings, tmp_path):
     for name in ("energy_j", "iqr_j", "above_idle_j", "power_w", "idle_before_w", "idle_after_w", "quantisation"):
         assert row[name] == values[name]
     assert row.energy_j == pytest.approx(row.power_w * row.median_s)
+    assert row.mean_energy_j == pytest.approx((4000.5 * 3e-2 + 3000 * 6e-2 + 2000 * 9e-2) / 9000.5)
     problem = Problem(Pattern(1, 192, 48, 2), 25088, parse_dtype("float32"), "batch_first")
     assert row.roofline_s == max(problem.bytes_moved / 1e10, problem.operations / 1e11)
     assert row.roofline_j == attainable_joules(problem, row.roofline_s, 10.0, 1e-9, 2e-11)
     assert math.isnan(frame.iloc[1].energy_j)
+
+
+def test_an_energy_without_its_windows_has_no_mean(tmp_path):
+    alone = energy(samples_j=[], runs=[512.0], iqr_j=None)
+    path = tmp_path / "records" / "a.json"
+    others = {"imported": {"file": "1_ksmm_energy.csv", "sha256": "0" * 64}}
+    provenance = record_content()["provenance"] | others
+    write_sample(path, measurement(energy=alone, samples_s=()), provenance=provenance)
+    frame = aggregate_energy([path], None, None, tmp_path / "rejected")
+    assert frame.energy_j.tolist() == [6e-2] and frame.mean_energy_j.isna().all()
+
+
+def test_a_table_from_before_there_was_a_mean_is_read_without_one(records, tmp_path):
+    frame = aggregate_energy(records, None, None, tmp_path / "rejected")
+    frame.drop(columns="mean_energy_j").to_csv(tmp_path / "energy.csv", index=False)
+    again = read_energy_table(tmp_path / "energy.csv")
+    assert list(again.columns) == list(ENERGY_COLUMNS)
+    assert again.mean_energy_j.isna().all() and again.energy_j.equals(frame.energy_j)
 
 
 def test_the_energy_roofline_is_rest_bytes_and_operations():

@@ -1,7 +1,7 @@
 """Rest before a timing, for a GPU that its power limit would slow down.
 
-An H200 may draw 700 W. Products have been seen to draw up to 770 for half a second, and then to be slowed down: those
-that are timed after others of that kind find the clock at 1.4 instead of 2.0 GHz.
+An H200 may draw 700 W. Products have been seen to draw 733 in the median, and 777 at most, for 0.8 s, and then to be
+slowed down (docs/energy.md): those that are timed after others of that kind find the clock at 1.4 instead of 2.0 GHz.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from ksmm.measure import nvidia
 
 RESTED = 0.75
-"""The share of its power limit below which a GPU has rested: if the limit is on the mean of a second, as half a second
-of grace looks like, it can then draw a tenth more than the limit for half a second."""
+"""The share of its power limit below which a GPU has rested: if the limit is on the mean of a second, as 0.8 s of grace
+look like, it can then draw a twentieth more than the limit for so long."""
 
 _SLOWED = 0x04 | 0x08 | 0x20 | 0x40 | 0x80
 """NVML's clocks-event reasons that are of power or heat: software power cap, hardware slowdown, software and hardware

@@ -38,6 +38,7 @@ def synthetic_energy_table(
     ok = times.status == "ok"
     table = times.assign(
         energy_j=energy,
+        mean_energy_j=energy,
         iqr_j=0.01 * energy,
         above_idle_j=dynamic,
         power_w=energy / times.median_s,
@@ -56,8 +57,8 @@ def synthetic_energy_table(
 def imported(table: pd.DataFrame) -> pd.DataFrame:
     """The same energies, as if the authors had published them of another device."""
     kept = table[table.implementation.isin(["kernel", "bmm", "einsum"]) & (table.status == "ok")]
-    numbers = ["iqr_j", "above_idle_j", "power_w", "idle_before_w", "idle_after_w", "median_s", "quantisation"]
-    unknown = dict.fromkeys([*numbers, "relative_error", "roofline_s", "roofline_j"], float("nan"))
+    numbers = ["mean_energy_j", "iqr_j", "above_idle_j", "power_w", "idle_before_w", "idle_after_w", "median_s"]
+    unknown = dict.fromkeys([*numbers, "quantisation", "relative_error", "roofline_s", "roofline_j"], float("nan"))
     return kept.assign(
         device="tesla-v100",
         device_name="Tesla V100-PCIE-16GB",

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 
-import numpy as np
 import pandas as pd
 import plan
 import pytest
@@ -97,6 +96,25 @@ def test_the_ratio_of_figure_7_is_that_of_the_better_layouts(table):
     assert f"median {factors.median():.3f} times min(bmm, einsum, bsr)" in FIGURE_7.caption(table)
 
 
+def test_times_and_powers_are_of_the_measurements_that_take_the_least_energy(table):
+    least = pd.DataFrame(
+        [
+            ("kernel", "batch_first", 1.0, 6.0),
+            ("kernel", "batch_last", 2.0, 5.0),
+            ("bmm", "batch_first", 4.0, 1.0),
+            ("bmm", "batch_last", 3.0, 2.0),
+            ("einsum", "batch_last", 5.0, 0.1),
+        ],
+        columns=["implementation", "layout", "energy_j", "median_s"],
+    )
+    row = table[(table.status == "ok") & (table.dtype == "float32")].iloc[0].drop(list(least))
+    rows = least.assign(**row)[list(table)]
+    assert energies.over_rivals(rows, "float32", column="median_s").tolist() == [6 / 2]
+    assert energies.over_rivals(rows, "float32", "batch_last", column="median_s").tolist() == [5 / 2]
+    line = SCRIPTS["table_energy"].frame(rows).iloc[0]
+    assert (line.layout, line.median_ratio, line.time_median_ratio) == ("better of both", 0.333, 3.0)
+
+
 def test_the_table_says_the_same_in_numbers(table, tmp_path):
     lines = SCRIPTS["table_energy"].frame(table).set_index(["dtype", "layout", "rivals"])
     line = lines.loc["float16", "batch_last", "min(bmm, einsum, bsr)"]
@@ -111,17 +129,29 @@ def test_the_table_says_the_same_in_numbers(table, tmp_path):
     assert lines.loc["float32", "better of both", "min(bmm, einsum, bsr)"].paper_v100 == "0.85, 72 %"
 
 
-def test_energy_over_time_is_power(table, tmp_path, checked):
-    SCRIPTS["fig22_energy_against_time"].draw(table, tmp_path)
-    numbers = pd.read_csv(tmp_path / "fig22_energy_against_time.csv").set_index(
-        ["dtype", "layout", "kernel_over_rival"]
-    )
-    (points,) = (
-        frame for dtype, frame in SCRIPTS["fig22_energy_against_time"]._points(table).items() if dtype == "float32"
-    )
-    assert np.allclose(points.energy, points.power * points.time)
-    last = points[points.layout == "batch_last"]
-    assert numbers.loc[("float32", "batch_last", "power"), "median"] == pytest.approx(last.power.median(), rel=1e-4)
+def test_the_table_says_what_means_say_beside_medians(table):
+    columns = ["median_ratio_of_means", "less_mean_energy_percent"]
+    raised = table.mean_energy_j.where(table.implementation != "kernel", 20 * table.energy_j)
+    steady, changed = (SCRIPTS["table_energy"].frame(table.assign(mean_energy_j=e)) for e in (table.energy_j, raised))
+    assert steady[columns].to_numpy().tolist() == steady[["median_ratio", "less_energy_percent"]].to_numpy().tolist()
+    assert changed.median_ratio.equals(steady.median_ratio)
+    assert changed.median_ratio_of_means.to_numpy() == pytest.approx(20 * steady.median_ratio.to_numpy(), rel=1e-2)
+    assert (changed.less_mean_energy_percent == 0).all()
+    before = SCRIPTS["table_energy"].frame(table.assign(mean_energy_j=float("nan")))
+    assert list(before) == [name for name in steady if name not in columns]
+
+
+def test_the_power_of_figure_22_is_that_of_all_windows(table, tmp_path, checked):
+    figure_22, kernel = SCRIPTS["fig22_energy_against_time"], table.implementation == "kernel"
+    assert "by up to 0.0 %: points" in figure_22.caption(table)
+    unsteady = table.assign(power_w=table.power_w.where(~kernel, 1.25 * table.power_w))
+    assert "by up to 20.0 %: points" in figure_22.caption(unsteady)
+    figure_22.draw(unsteady, tmp_path)
+    numbers = pd.read_csv(tmp_path / "fig22_energy_against_time.csv").query("kernel_over_rival == 'power'")
+    points = figure_22._points(table)
+    for row in numbers.itertuples():
+        steady = points[row.dtype].query(f"layout == '{row.layout}'")
+        assert row.median == pytest.approx(1.25 * (steady.energy / steady.time).median(), rel=1e-4)
 
 
 def test_what_the_authors_published_alone(both, tmp_path, checked):
