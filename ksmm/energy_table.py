@@ -172,7 +172,7 @@ def _row(
         "pattern": str(pattern),
         **dict(zip("abcd", pattern, strict=True)),
         **{name: energy.get(name) for name in _FROM_ENERGY},
-        "mean_energy_j": _mean_energy_j(energy),
+        "mean_energy_j": _mean_energy_j(measurement),
         "samples": len(energy.get("samples_j", ())),
         "protocol_met": yes_or_no(measurement.protocol_met),
         "bytes_moved": problem.bytes_moved,
@@ -182,9 +182,9 @@ def _row(
     }
 
 
-def _mean_energy_j(energy: dict[str, Any]) -> float | None:
-    """Joules of all windows over their products; None where a record does not say both of each window."""
-    joules, runs = energy.get("samples_j", ()), energy.get("runs", ())
-    if not joules or len(joules) != len(runs):  # what others measured may be a median alone
+def _mean_energy_j(measurement: Measurement) -> float | None:
+    """Joules of all windows over their products; None of the authors' energies, whose samples of zero are left out."""
+    if measurement.energy is None or not measurement.samples_s:  # where windows have times there are as many of each
         return None
+    joules, runs = measurement.energy["samples_j"], measurement.energy["runs"]
     return sum(sample * number for sample, number in zip(joules, runs, strict=True)) / sum(runs)

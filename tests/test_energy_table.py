@@ -57,12 +57,13 @@ def test_one_row_per_measurement(records, ceilings, tmp_path):
     assert math.isnan(frame.iloc[1].energy_j)
 
 
-def test_an_energy_without_its_windows_has_no_mean(tmp_path):
-    alone = energy(samples_j=[], runs=[512.0], iqr_j=None)
+@pytest.mark.parametrize("samples_j", [[], [6e-2], [3e-2, 6e-2, 9e-2]])
+def test_an_energy_of_others_has_no_mean(samples_j, tmp_path):
+    theirs = energy(samples_j=samples_j, runs=[512.0] * max(1, len(samples_j)), power_w=None)
     path = tmp_path / "records" / "a.json"
     others = {"imported": {"file": "1_ksmm_energy.csv", "sha256": "0" * 64}}
     provenance = record_content()["provenance"] | others
-    write_sample(path, measurement(energy=alone, samples_s=()), provenance=provenance)
+    write_sample(path, measurement(energy=theirs, samples_s=()), provenance=provenance)
     frame = aggregate_energy([path], None, None, tmp_path / "rejected")
     assert frame.energy_j.tolist() == [6e-2] and frame.mean_energy_j.isna().all()
 
