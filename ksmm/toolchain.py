@@ -28,7 +28,7 @@ VARIANT_FLAGS = {
     "variant_avx512_bf16": (*_AVX512, "-mavx512bf16"),
 }
 
-PYTORCH_SOURCES = ("binding", "gradients")
+PYTORCH_SOURCES = ("binding", "gradients", "operators", "operators_cpu", "operators_cuda")
 """The C++ files that include PyTorch's headers; the others know nothing of it."""
 
 HOPPER = "90a"

@@ -1,0 +1,41 @@
+// The operators on the CPU.
+#include <ATen/Parallel.h>
+#include <torch/library.h>
+
+#include "operators.h"
+
+namespace {
+
+using namespace ksmm::operators;
+
+// PyTorch's own threads, as many as torch.set_num_threads says.
+void parallel_for(int64_t count, ksmm::Body body, void* context) {
+  at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) { body(begin, end, context); });
+}
+
+at::Tensor ks_matmul_cpu(const at::Tensor& x, const at::Tensor& weight, std::string_view layout, const Bias& bias,
+                         std::string_view precision, int64_t) {
+  const ksmm::Problem problem = describe(x, weight, layout, precision);
+  check_bias(problem, x, bias);
+  const at::Tensor y = empty_output(problem, x);
+  if (problem.batch == 0) return y;
+  const at::Tensor rows = with_contiguous_rows(x), addend = bias ? bias->contiguous() : at::Tensor();
+  ksmm::multiply_cpu(problem, operands(rows, weight, bias ? &addend : nullptr, y), parallel_for);
+  return y;
+}
+
+at::Tensor ks_chain_cpu(const at::Tensor& x, const at::Tensor& outer, const at::Tensor& inner, const Bias& bias,
+                        int64_t, int64_t, int64_t launches) {
+  check_chain(x, outer, inner, launches);
+  const at::Tensor between = ks_matmul_cpu(x, inner, "batch_first", std::nullopt, "default", -1);
+  return ks_matmul_cpu(between, outer, "batch_first", bias, "default", -1);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(ksmm, CPU, library) {
+  library.impl("ks_matmul", ks_matmul_cpu);
+  library.impl("ks_chain", ks_chain_cpu);
+  library.impl("planes", planes_permuted);
+  library.impl("weight_gradient", weight_gradient_batched);
+}

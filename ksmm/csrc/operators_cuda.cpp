@@ -1,0 +1,142 @@
+// The operators on CUDA devices.
+#ifdef KSMM_WITH_CUDA
+#include <ATen/ops/empty.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/library.h>
+
+#include <string>
+#include <vector>
+
+#include "operators.h"
+
+namespace {
+
+using namespace ksmm::operators;
+
+// Memory of PyTorch's caching allocator, which may be handed out again once the launches before it are queued.
+struct Scratch {
+  at::TensorOptions options;
+  std::vector<at::Tensor> tensors;
+
+  static void* allocate(size_t bytes, void* context) {
+    auto& scratch = *static_cast<Scratch*>(context);
+    scratch.tensors.push_back(at::empty({static_cast<int64_t>(bytes)}, scratch.options));
+    return scratch.tensors.back().mutable_data_ptr();
+  }
+};
+
+at::Tensor ks_matmul_cuda(const at::Tensor& x, const at::Tensor& weight, std::string_view layout, const Bias& bias,
+                          std::string_view precision, int64_t configuration) {
+  const ksmm::Problem problem = describe(x, weight, layout, precision);
+  check_bias(problem, x, bias);
+  const c10::cuda::CUDAGuard guard(x.device());
+  const at::Tensor y = empty_output(problem, x);
+  if (problem.batch == 0) return y;
+  const at::Tensor rows = with_contiguous_rows(x), addend = bias ? bias->contiguous() : at::Tensor();
+  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(x.device().index()).stream();
+  Scratch scratch{x.options().dtype(at::kByte), {}};
+  const auto error = static_cast<cudaError_t>(
+      ksmm::multiply_cuda(problem, operands(rows, weight, bias ? &addend : nullptr, y), static_cast<int>(configuration),
+                          {Scratch::allocate, &scratch}, stream));
+  C10_CUDA_CHECK(error);
+  return y;
+}
+
+// Where the weights are packed and a kernel takes both factors, in one launch: always, or where that pays.
+std::optional<at::Tensor> fused_chain(const at::Tensor& x, const at::Tensor& outer, const at::Tensor& inner,
+                                      const Bias& bias, bool always) {
+  const ksmm::Problem first = describe(x, inner, "batch_first", "default");
+  const int64_t a = outer.size(0), b = outer.size(1), c = outer.size(2), d = outer.size(3);
+  const ksmm::Problem second{a, b, c, d, first.batch, first.dtype, first.layout, first.precision};
+  if (first.batch == 0 || first.a * first.b * first.d != a * c * d) return std::nullopt;
+  const c10::cuda::CUDAGuard guard(x.device());
+  if (!always && !ksmm::chain_pays(first, second)) return std::nullopt;
+  check_bias(second, x, bias);
+  const at::Tensor y = empty_output(second, x);
+  const at::Tensor rows = with_contiguous_rows(x), addend = bias ? bias->contiguous() : at::Tensor();
+  const ksmm::Operands of_inner = operands(rows, inner, nullptr, y),
+                       of_outer = operands(rows, outer, bias ? &addend : nullptr, y);
+  int error = 0;
+  if (!ksmm::multiply_chain_cuda(first, of_inner, second, of_outer,
+                                 c10::cuda::getCurrentCUDAStream(x.device().index()).stream(), &error))
+    return std::nullopt;
+  C10_CUDA_CHECK(static_cast<cudaError_t>(error));
+  return y;
+}
+
+at::Tensor ks_chain_cuda(const at::Tensor& x, const at::Tensor& outer, const at::Tensor& inner, const Bias& bias,
+                         int64_t outer_configuration, int64_t inner_configuration, int64_t launches) {
+  check_chain(x, outer, inner, launches);
+  if (launches != 2)
+    if (std::optional<at::Tensor> y = fused_chain(x, outer, inner, bias, launches == 1)) return *y;
+  const at::Tensor between = ks_matmul_cuda(x, inner, "batch_first", std::nullopt, "default", inner_configuration);
+  return ks_matmul_cuda(between, outer, "batch_first", bias, "default", outer_configuration);
+}
+
+at::Tensor planes_cuda(const at::Tensor& x, int64_t a, int64_t d) {
+  check_planes(x, a, d);
+  const int64_t batch = x.size(0), b = x.size(1) / (a * d);
+  if (d == 1 || b == 1 || x.numel() == 0) return planes_permuted(x, a, d);
+  const c10::cuda::CUDAGuard guard(x.device());
+  const at::Tensor rows = x.contiguous(), planes = at::empty({batch, a, d, b}, x.options());
+  int error = 0;
+  const auto element_bytes = static_cast<int>(x.element_size());
+  if (!ksmm::transpose_cuda(element_bytes, rows.const_data_ptr(), planes.mutable_data_ptr(), batch * a, b, d,
+                            c10::cuda::getCurrentCUDAStream(x.device().index()).stream(), &error))
+    return planes_permuted(x, a, d);
+  C10_CUDA_CHECK(static_cast<cudaError_t>(error));
+  return planes;
+}
+
+at::Tensor weight_gradient_cuda(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d) {
+  check_gradient(x, y, a, d);
+  if (x.element_size() != 2 || x.numel() == 0) return weight_gradient_batched(x, y, a, d);
+  const c10::cuda::CUDAGuard guard(x.device());
+  const at::Tensor of_x = with_contiguous_rows(x), of_y = with_contiguous_rows(y);
+  const int64_t b = y.size(0) / (a * d), c = x.size(0) / (a * d);
+  const ksmm::WeightGradient of = {parse_dtype(x.scalar_type()),
+                                   a,
+                                   b,
+                                   c,
+                                   d,
+                                   x.size(1),
+                                   of_x.const_data_ptr(),
+                                   of_x.stride(0),
+                                   of_y.const_data_ptr(),
+                                   of_y.stride(0)};
+  const int64_t parts = ksmm::weight_gradient_parts(of);
+  // with work for all multiprocessors, batched products are as fast if they need no copy
+  if (parts == 0 || (parts == 1 && (a == 1 || d == 1))) return weight_gradient_batched(x, y, a, d);
+  const at::Tensor products = at::empty({parts, a, d, b, c}, x.options());
+  const auto stream = c10::cuda::getCurrentCUDAStream(x.device().index()).stream();
+  C10_CUDA_CHECK(static_cast<cudaError_t>(ksmm::weight_gradient_cuda(of, parts, products.mutable_data_ptr(), stream)));
+  return parts == 1 ? products.select(0, 0) : products.sum(0);
+}
+
+// For each configuration that takes the problem its number and name, the cost model's choice first.
+std::vector<std::string> configurations(const at::Tensor& x, const at::Tensor& weight, std::string_view layout,
+                                        std::string_view precision) {
+  const ksmm::Problem problem = describe(x, weight, layout, precision);
+  const c10::cuda::CUDAGuard guard(x.device());
+  const at::Tensor y = empty_output(problem, x), rows = with_contiguous_rows(x);
+  const ksmm::Operands all = operands(rows, weight, nullptr, y);
+  const int chosen = ksmm::choose_configuration(problem, all);
+  const auto entry = [](int number) { return std::to_string(number) + " " + ksmm::configuration_name(number); };
+  std::vector<std::string> names = {entry(chosen)};
+  for (int number = 0; number < ksmm::configuration_count(); ++number)
+    if (number != chosen && ksmm::configuration_takes(number, problem, all)) names.push_back(entry(number));
+  return names;
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(ksmm, CUDA, library) {
+  library.impl("ks_matmul", ks_matmul_cuda);
+  library.impl("ks_chain", ks_chain_cuda);
+  library.impl("planes", planes_cuda);
+  library.impl("weight_gradient", weight_gradient_cuda);
+  library.impl("configurations", configurations);
+}
+#endif
