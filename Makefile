@@ -38,36 +38,10 @@ counters: $(INSTALLED)
 	$(BIN)/snakemake --cores $(CORES) \
 	  $(if $(CONFIG),--configfile "$(CONFIG)") $(if $(DEVICE),--config "device=$(DEVICE)") counters
 
-# What others need in order to redraw and to check a run: no logs, nothing that names this machine's folders. Each study
-# that is in results/ is added to what is published of the device; one that is published already is refused. Imported
-# energies are rows of energy.csv, which a redraw takes from there.
-PUBLISHED = measurements/$(DEVICE)
-publish:
+# What others need in order to redraw and to check a run.
+publish: $(INSTALLED)
 	@test -n "$(DEVICE)" || { echo "name the device: make publish DEVICE=..."; exit 2; }
-	@ls -d "results/$(DEVICE)"/time/records "results/$(DEVICE)"/energy/records "results/$(DEVICE)"/networks/records \
-	  2>/dev/null | grep -q . || { echo "no run in results/$(DEVICE); name one: make publish DEVICE=..."; exit 2; }
-	@for study in time energy networks; do \
-	  if test -d "results/$(DEVICE)/$$study/records" && test -e "$(PUBLISHED)/$$study"; then \
-	    echo "$(PUBLISHED)/$$study is there already; move it away first, or remove results/$(DEVICE)/$$study"; exit 2; fi; done
-	mkdir -p "$(PUBLISHED)"
-	test ! -d "results/$(DEVICE)/time/records" || { mkdir -p "$(PUBLISHED)/time" \
-	  && cp -R "results/$(DEVICE)/time/records" "$(PUBLISHED)/time/" \
-	  && cd "results/$(DEVICE)" && cp ceilings.json time.csv left_out.csv "../../$(PUBLISHED)/"; }
-	test ! -d "results/$(DEVICE)/energy/records" || { mkdir -p "$(PUBLISHED)/energy" \
-	  && cd "results/$(DEVICE)" && cp -R energy/records energy/ceilings.json "../../$(PUBLISHED)/energy/" \
-	  && cp energy.csv "../../$(PUBLISHED)/" \
-	  && { test -e "../../$(PUBLISHED)/ceilings.json" || test ! -e ceilings.json \
-	  || cp ceilings.json "../../$(PUBLISHED)/"; }; }
-	test ! -d "results/$(DEVICE)/networks/records" || { mkdir -p "$(PUBLISHED)/networks" \
-	  && cp -R "results/$(DEVICE)/networks/records" "$(PUBLISHED)/networks/" \
-	  && cd "results/$(DEVICE)" && cp networks*.csv "../../$(PUBLISHED)/"; }
-	cd "results/$(DEVICE)" && for made in notebooks counters.csv tuning.json tuned_against_untuned.csv; do \
-	  test ! -e "$$made" || cp -R "$$made" "../../$(PUBLISHED)/" || exit 1; done
-	@if test -d "results/$(DEVICE)/time/records" || test ! -d "$(PUBLISHED)/figures"; then \
-	  cd "results/$(DEVICE)" && for made in figures tables; do \
-	    test ! -e "$$made" || cp -R "$$made" "../../$(PUBLISHED)/" || exit 1; done; \
-	else echo "the published figures show other studies, too; now draw all of them together:"; \
-	  echo "make figures DEVICE=$(DEVICE) && cp -R results/$(DEVICE)/figures results/$(DEVICE)/tables $(PUBLISHED)/"; fi
+	@$(BIN)/python workflow/scripts/publish.py --device "$(DEVICE)"
 
 # The kernel is built first: where it is missing, its tests are skipped.
 test: $(INSTALLED)
