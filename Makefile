@@ -1,6 +1,7 @@
 # Needs python3 (3.11 or newer), make and a C++ compiler; everything else goes into .venv.
 #   make figures                        measure on this machine and draw (workflow/config/default.yaml)
 #   make figures DEVICE=nvidia-h200     draw the published measurements of a device, without measuring
+#   make figures DEVICE=nvidia-h200 RESULTS=results/redrawn    the same, beside a run of your own of such a device
 #   make figures CONFIG=workflow/config/paper.yaml
 #   make resume                         go on with a run that was killed, with its arguments
 #   make counters                       count with Nsight Compute what the kernel does on the GPU, and draw it
@@ -14,6 +15,7 @@ CORES ?= all
 TEST_PROCESSES ?= 2
 CONFIG ?=
 DEVICE ?=
+RESULTS ?=
 # More options of pip, e.g. --extra-index-url with PyTorch's CPU builds, which are much smaller than those for CUDA.
 PIP_FLAGS ?=
 # HASHED=1 installs only files with the hashes of requirements-ci.txt (all but PyTorch's).
@@ -28,8 +30,9 @@ NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 
 figures: $(INSTALLED)
 	$(BIN)/snakemake --cores $(CORES) \
-	  $(if $(CONFIG),--configfile "$(CONFIG)") $(if $(DEVICE),--config "device=$(DEVICE)")
-	@echo "Reports:"; ls results/*/report.html
+	  $(if $(CONFIG),--configfile "$(CONFIG)") $(if $(DEVICE)$(RESULTS),--config) \
+	  $(if $(DEVICE),"device=$(DEVICE)") $(if $(RESULTS),"results=$(RESULTS)")
+	@echo "Reports:"; ls "$(or $(RESULTS),results)"/*/report.html
 
 resume: $(INSTALLED)
 	$(BIN)/python -m ksmm resume

@@ -21,7 +21,7 @@ from run_choices import (
     stems,
     timing_jobs,
 )
-from run_devices import check_library, check_writable, imported_records, resolve_device
+from run_devices import check_library, check_no_own_run, check_writable, imported_records, resolve_device
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,7 @@ def run_settings(config: dict) -> RunSettings:
     }
     if device_type == "published":
         folder = measurements / device
+        check_no_own_run(results, device)
         return RunSettings(
             **shared,
             records_folder=folder,

@@ -131,7 +131,9 @@ def test_a_study_is_added_to_those_that_are_published_and_their_figures_stay(run
     published = run()
     assert set(published) == TIME | ENERGY | NETWORKS
     assert {name: published[name] for name in TIME} == before
-    assert f"make figures DEVICE={SLUG} && cp -R results/{SLUG}/figures" in caplog.text
+    redraw, copy = (record.getMessage() for record in caplog.records[-2:])
+    assert redraw == f"make figures DEVICE={SLUG} RESULTS=results/redrawn"
+    assert copy.endswith(f"results/redrawn/{SLUG}/tables measurements/{SLUG}/")
 
 
 def test_a_study_that_is_published_is_refused_and_nothing_is_copied(run, capsys):

@@ -115,11 +115,10 @@ def main() -> None:
     except (PublishError, RecordError, TableError, OSError) as error:
         parser.exit(2, f"{error}\n")
     if not drawn:
-        logging.info(
-            "the published figures show other studies, too; now draw all of them together:\n"
-            "make figures DEVICE=%s && cp -R %s/figures %s/tables %s/",
-            *(device, results, results, published),
-        )
+        redrawn = Path("results", "redrawn")
+        logging.info("the published figures show other studies, too; now draw all of them together:")
+        logging.info("make figures DEVICE=%s RESULTS=%s", device, redrawn)
+        logging.info("cp -R %s/figures %s/tables %s/", redrawn / device, redrawn / device, published)
 
 
 if __name__ == "__main__":
