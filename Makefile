@@ -1,6 +1,7 @@
 # Needs python3 (3.11 or newer), make and a C++ compiler; everything else goes into .venv.
 #   make figures                        measure on this machine and draw (workflow/config/default.yaml)
 #   make figures DEVICE=nvidia-h200     draw the published measurements of a device, without measuring
+#   make figures DEVICE=nvidia-h200 RESULTS=results/redrawn    the same, beside a run of your own of such a device
 #   make figures CONFIG=workflow/config/paper.yaml
 #   make resume                         go on with a run that was killed, with its arguments
 #   make counters                       count with Nsight Compute what the kernel does on the GPU, and draw it
@@ -14,6 +15,7 @@ CORES ?= all
 TEST_PROCESSES ?= 2
 CONFIG ?=
 DEVICE ?=
+RESULTS ?=
 # More options of pip, e.g. --extra-index-url with PyTorch's CPU builds, which are much smaller than those for CUDA.
 PIP_FLAGS ?=
 # HASHED=1 installs only files with the hashes of requirements-ci.txt (all but PyTorch's).
@@ -28,8 +30,9 @@ NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 
 figures: $(INSTALLED)
 	$(BIN)/snakemake --cores $(CORES) \
-	  $(if $(CONFIG),--configfile "$(CONFIG)") $(if $(DEVICE),--config "device=$(DEVICE)")
-	@echo "Reports:"; ls results/*/report.html
+	  $(if $(CONFIG),--configfile "$(CONFIG)") $(if $(DEVICE)$(RESULTS),--config) \
+	  $(if $(DEVICE),"device=$(DEVICE)") $(if $(RESULTS),"results=$(RESULTS)")
+	@echo "Reports:"; ls "$(or $(RESULTS),results)"/*/report.html
 
 resume: $(INSTALLED)
 	$(BIN)/python -m ksmm resume
@@ -38,36 +41,10 @@ counters: $(INSTALLED)
 	$(BIN)/snakemake --cores $(CORES) \
 	  $(if $(CONFIG),--configfile "$(CONFIG)") $(if $(DEVICE),--config "device=$(DEVICE)") counters
 
-# What others need in order to redraw and to check a run: no logs, nothing that names this machine's folders. Each study
-# that is in results/ is added to what is published of the device; one that is published already is refused. Imported
-# energies are rows of energy.csv, which a redraw takes from there.
-PUBLISHED = measurements/$(DEVICE)
-publish:
+# What others need in order to redraw and to check a run.
+publish: $(INSTALLED)
 	@test -n "$(DEVICE)" || { echo "name the device: make publish DEVICE=..."; exit 2; }
-	@ls -d "results/$(DEVICE)"/time/records "results/$(DEVICE)"/energy/records "results/$(DEVICE)"/networks/records \
-	  2>/dev/null | grep -q . || { echo "no run in results/$(DEVICE); name one: make publish DEVICE=..."; exit 2; }
-	@for study in time energy networks; do \
-	  if test -d "results/$(DEVICE)/$$study/records" && test -e "$(PUBLISHED)/$$study"; then \
-	    echo "$(PUBLISHED)/$$study is there already; move it away first, or remove results/$(DEVICE)/$$study"; exit 2; fi; done
-	mkdir -p "$(PUBLISHED)"
-	test ! -d "results/$(DEVICE)/time/records" || { mkdir -p "$(PUBLISHED)/time" \
-	  && cp -R "results/$(DEVICE)/time/records" "$(PUBLISHED)/time/" \
-	  && cd "results/$(DEVICE)" && cp ceilings.json time.csv left_out.csv "../../$(PUBLISHED)/"; }
-	test ! -d "results/$(DEVICE)/energy/records" || { mkdir -p "$(PUBLISHED)/energy" \
-	  && cd "results/$(DEVICE)" && cp -R energy/records energy/ceilings.json "../../$(PUBLISHED)/energy/" \
-	  && cp energy.csv "../../$(PUBLISHED)/" \
-	  && { test -e "../../$(PUBLISHED)/ceilings.json" || test ! -e ceilings.json \
-	  || cp ceilings.json "../../$(PUBLISHED)/"; }; }
-	test ! -d "results/$(DEVICE)/networks/records" || { mkdir -p "$(PUBLISHED)/networks" \
-	  && cp -R "results/$(DEVICE)/networks/records" "$(PUBLISHED)/networks/" \
-	  && cd "results/$(DEVICE)" && cp networks*.csv "../../$(PUBLISHED)/"; }
-	cd "results/$(DEVICE)" && for made in notebooks counters.csv tuning.json tuned_against_untuned.csv; do \
-	  test ! -e "$$made" || cp -R "$$made" "../../$(PUBLISHED)/" || exit 1; done
-	@if test -d "results/$(DEVICE)/time/records" || test ! -d "$(PUBLISHED)/figures"; then \
-	  cd "results/$(DEVICE)" && for made in figures tables; do \
-	    test ! -e "$$made" || cp -R "$$made" "../../$(PUBLISHED)/" || exit 1; done; \
-	else echo "the published figures show other studies, too; now draw all of them together:"; \
-	  echo "make figures DEVICE=$(DEVICE) && cp -R results/$(DEVICE)/figures results/$(DEVICE)/tables $(PUBLISHED)/"; fi
+	@$(BIN)/python workflow/scripts/publish.py --device "$(DEVICE)"
 
 # The kernel is built first: where it is missing, its tests are skipped.
 test: $(INSTALLED)

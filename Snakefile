@@ -24,7 +24,8 @@ from run_summary import read_rows, summary
 configfile: f"{workflow.basedir}/workflow/config/default.yaml"
 
 
-# One environment for every rule: that of environment.yml, where the pipeline itself runs.
+# Every rule runs in the environment in which Snakemake runs, that of environment.yml. This line is there for --lint alone,
+# which asks each rule for a container: the image has no PyTorch, and `--sdm apptainer` would run nothing.
 container: "docker://condaforge/miniforge3"
 
 

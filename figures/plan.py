@@ -1,9 +1,9 @@
 """Says which figures and tables a table of measurements can give, and why it cannot give the others.
 
-By hand: python figures/plan.py --table results/<device>/time.csv --output results/<device>/figures.json
+By hand: python figures/plan.py --table results/<device>/{time,energy}.csv --output results/<device>/figures.json
 It writes, for every script fig*.py and table*.py of this folder, its kind, study, title, caption and, if it is missing,
-the reason; and beside it left_out.csv, with the columns name, title and reason of what is missing. The tables of the
-other studies (energy.csv, networks.csv) are read from beside that of times, where they are there.
+the reason; and beside it left_out.csv, with the columns name, title and reason of what is missing. The name of a table
+says of which study it is (time.csv, energy.csv, networks.csv); no others are read.
 """
 
 from __future__ import annotations
@@ -23,15 +23,19 @@ from script import FOLDER, TABLES, of_one_device, study_of
 _WITHOUT = {
     "time": "there is no time.csv; `snakemake --cores all` measures it",
     "energy": "there is no energy.csv; `snakemake --cores all` measures it where the config key energy.measure is on",
-    "networks": "there is no networks.csv; `snakemake --cores all networks` measures it",
+    "networks": "there is no networks.csv; `snakemake --cores all` measures it where networks.in_all is on",
 }
 """Why a script whose study has no table is missing, and how to get that table."""
 
 
+def names() -> list[str]:
+    """The name of every figure's and table's script, found by being there."""
+    return [path.stem for kind in ("fig", "table") for path in sorted(FOLDER.glob(f"{kind}*.py"))]
+
+
 def scripts() -> dict[str, ModuleType]:
-    """Every figure's and table's script by name, found by being there."""
-    paths = [*sorted(FOLDER.glob("fig*.py")), *sorted(FOLDER.glob("table*.py"))]
-    return {path.stem: importlib.import_module(path.stem) for path in paths}
+    """Every figure's and table's script by name."""
+    return {name: importlib.import_module(name) for name in names()}
 
 
 def plan(tables: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, str | None]]:
@@ -43,31 +47,35 @@ def plan(tables: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, str | None]]
     Returns:
         By name of the script; kind is "figure" or "table".
     """
-    entries = {}
-    for name, module in scripts().items():
+    return {name: _entry(name, tables) for name in names()}
+
+
+def _entry(name: str, tables: Mapping[str, pd.DataFrame]) -> dict[str, str | None]:
+    kind = "figure" if name.startswith("fig") else "table"
+    try:
+        module = importlib.import_module(name)
         study = study_of(module)
         table = tables.get(study)
         reason = _WITHOUT[study] if table is None else module.missing(table)
-        entries[name] = {
-            "kind": "figure" if name.startswith("fig") else "table",
-            "study": study,
-            "title": module.TITLE,
-            "caption": "" if reason is not None else module.caption(table),
-            "missing": reason,
-        }
-    return entries
+        caption = "" if reason is not None else module.caption(table)
+        return {"kind": kind, "study": study, "title": module.TITLE, "caption": caption, "missing": reason}
+    except Exception as error:  # noqa: BLE001 - a script that is being written may raise anything; the others must go on
+        reason = f"figures/{name}.py cannot be used ({type(error).__name__}: {error}); mend it"
+        return {"kind": kind, "study": "time", "title": name, "caption": "", "missing": " ".join(reason.split())}
 
 
-def read_tables(time_table: Path) -> dict[str, pd.DataFrame]:
-    """The table of times, and those that lie beside it.
+def read_tables(*paths: Path) -> dict[str, pd.DataFrame]:
+    """The tables by study, of which the name of the file speaks.
 
     Raises:
-        OSError: the table of times cannot be read.
-        ValueError: a table cannot be used, or is of several devices.
+        OSError: a table cannot be read.
+        ValueError: it cannot be used, is of several devices, or no study has a table of that name.
     """
-    others = {name: time_table.with_name(f"{name}.csv") for name in TABLES if name != "time"}
-    paths = {"time": time_table} | {name: path for name, path in others.items() if path.exists()}
-    return {name: of_one_device(TABLES[name].read(path), name) for name, path in paths.items()}
+    unknown = [path for path in paths if path.stem not in TABLES]
+    if unknown:
+        known = ", ".join(f"{study}.csv" for study in TABLES)
+        raise ValueError(f"{unknown[0]} is the table of no study; it must be called one of {known}")
+    return {path.stem: of_one_device(TABLES[path.stem].read(path), path.stem) for path in paths}
 
 
 def write(entries: dict[str, dict[str, str | None]], output: Path) -> None:
@@ -83,11 +91,13 @@ def write(entries: dict[str, dict[str, str | None]], output: Path) -> None:
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--table", type=Path, required=True, help="the measurements, results/<device>/time.csv")
+    parser.add_argument(
+        "--table", type=Path, nargs="+", required=True, help="results/<device>/time.csv, energy.csv ..."
+    )
     parser.add_argument("--output", type=Path, required=True, help="the JSON file to write")
     arguments = parser.parse_args()
     try:
-        write(plan(read_tables(arguments.table)), arguments.output)
+        write(plan(read_tables(*arguments.table)), arguments.output)
     except (OSError, ValueError) as error:
         sys.exit(f"plan: {error}")
 

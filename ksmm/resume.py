@@ -43,6 +43,8 @@ class ResumeError(RuntimeError):
 def resume(folder: Path, more: Sequence[str] = (), *, elsewhere: bool = False) -> NoReturn:
     """Cancels what is queued, unlocks, sets aside what cannot be used, and becomes Snakemake with the run's arguments.
 
+    It also has the run's environment variables (workflow/run_command.py says which), but where they are set anew.
+
     Args:
         folder: the working directory of the run.
         more: arguments of Snakemake that follow those of the run.
@@ -60,14 +62,18 @@ def resume(folder: Path, more: Sequence[str] = (), *, elsewhere: bool = False) -
         mend_results(folder / run["results"], run["device"])
     os.chdir(run["folder"])
     command = [sys.executable, "-m", "snakemake", *run["arguments"]]
+    remembered = {name: value for name, value in run.get("variables", {}).items() if name not in os.environ}
+    environment = {**os.environ, **remembered}
     refuse_living(folder, run, elsewhere)  # nor has it been started while jobs were cancelled
     if any((folder / ".snakemake" / "locks").glob("*")):
-        done = subprocess.run([*command, "--unlock"], capture_output=True, text=True, check=False)
+        unlock = [*command, "--unlock"]
+        done = subprocess.run(unlock, capture_output=True, text=True, check=False, env=environment)
         if done.returncode:
             raise ResumeError(f"{folder} cannot be unlocked:\n{done.stdout}{done.stderr}")
     command += more
-    logger.info("going on: snakemake %s", " ".join(command[3:]))
-    os.execv(command[0], command)
+    spoken = [*(f"{name}={value}" for name, value in remembered.items()), "snakemake", *command[3:]]
+    logger.info("going on: %s", " ".join(spoken))
+    os.execve(command[0], command, environment)
 
 
 def read_run(folder: Path) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """What `python -m ksmm resume` makes sure of before it goes on."""
 
 import fcntl
+import json
 import os
 import re
 import sys
@@ -78,10 +79,40 @@ def test_it_becomes_snakemake_with_the_same_arguments_and_more(remembered, monke
     (remembered / ".snakemake" / "log").mkdir()
     (remembered / ".snakemake" / "log" / "x.snakemake.log").write_text("SLURM run ID: 3f6d2a60-8a40\n")
     monkeypatch.setattr(resume, "cancel_jobs", done.append)
-    monkeypatch.setattr(os, "execv", lambda program, command: done.append(command))
+    monkeypatch.setattr(os, "execve", lambda program, command, environment: done.append(command))
     resume.resume(remembered, ["--keep-going"])
     command = [sys.executable, "-m", "snakemake", "--cores", "2", "all", "--keep-going"]
     assert done == [["3f6d2a60-8a40"], command]  # what is queued is cancelled before anything is submitted again
+
+
+def test_it_has_the_environment_of_the_run_but_for_what_is_set_anew(remembered, monkeypatch, caplog):
+    import run_command
+
+    assert run_command.environment_at_start().get("HOME") == os.environ.get("HOME")
+    before = {"KSMM_SLURM_SITE": "my.yaml", "KSMM_CUDA_ARCHITECTURES": "80", "HOME": "/home/before"}
+    monkeypatch.setattr(run_command, "environment_at_start", lambda: before)
+    run_command.remember(["all"], remembered / "results", None)
+    run_command._held.pop().close()
+    started = []
+    monkeypatch.setattr(resume, "cancel_jobs", lambda names: None)
+    monkeypatch.setattr(os, "execve", lambda program, command, environment: started.append(environment))
+    monkeypatch.setenv("KSMM_CUDA_ARCHITECTURES", "90a")
+    monkeypatch.delenv("KSMM_SLURM_SITE", raising=False)
+    caplog.set_level("INFO")
+    resume.resume(remembered)
+    assert started == [{**os.environ, "KSMM_SLURM_SITE": "my.yaml"}]
+    assert "going on: KSMM_SLURM_SITE=my.yaml snakemake all" in caplog.text
+
+
+def test_a_run_that_did_not_remember_its_environment_is_resumed(remembered, monkeypatch):
+    run = read_run(remembered)
+    del run["variables"]
+    (remembered / FILE).write_text(json.dumps(run))
+    started = []
+    monkeypatch.setattr(resume, "cancel_jobs", lambda names: None)
+    monkeypatch.setattr(os, "execve", lambda program, command, environment: started.append(environment))
+    resume.resume(remembered)
+    assert started == [dict(os.environ)]
 
 
 def test_what_cannot_be_unlocked_is_said(remembered):

@@ -12,6 +12,22 @@ from ksmm.measure.files import write_atomically
 
 FILE = Path(".snakemake/ksmm-run.json")
 LOCK = FILE.with_suffix(".lock")
+VARIABLES = (
+    "KSMM_SLURM_SITE",
+    "KSMM_TIMING_JOBS_PER_GROUP",
+    "KSMM_MOST_MINUTES",
+    "KSMM_CUDA_ARCHITECTURES",
+    "KSMM_BUILD_DIRECTORY",
+    "KSMM_TUNING_FILE",
+    "KSMM_CPU_VARIANT",
+    "KSMM_LOCK_DIRECTORY",
+    "SNAKEMAKE_PROFILE",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_HOME",
+    "CXX",
+)
+"""What of the environment decides how a run goes: another login shell need not have it."""
+
 _held = []
 """The open lock file: locked as long as this process lives, so that nobody resumes what is not dead."""
 
@@ -27,6 +43,7 @@ def remember(arguments: list[str], results: Path, device: str | None) -> None:
     content = {
         "arguments": arguments,
         "folder": _folder_of_call(arguments),
+        "variables": {name: value for name, value in environment_at_start().items() if name in VARIABLES},
         "results": str(results),
         "device": device,
         "host": socket.gethostname(),
@@ -42,6 +59,16 @@ def remember(arguments: list[str], results: Path, device: str | None) -> None:
     except OSError:
         pass  # a file system without locks
     write_atomically(FILE, json.dumps(content, indent=1) + "\n")
+
+
+def environment_at_start() -> dict[str, str]:
+    """The environment that the caller gave: without what workflow/slurm_site.py has put there from the site's file."""
+    try:
+        entries = Path("/proc/self/environ").read_bytes().split(b"\0")
+    except OSError:  # not Linux
+        return dict(os.environ)
+    pairs = (os.fsdecode(entry).split("=", 1) for entry in entries if b"=" in entry)
+    return dict(pairs)
 
 
 def _folder_of_call(arguments: list[str]) -> str:

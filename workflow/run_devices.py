@@ -74,6 +74,21 @@ def check_writable(folder: Path) -> None:
         )
 
 
+def check_no_own_run(results: Path, device: str) -> None:
+    """Checks that nothing was measured in a folder into which published records are about to be drawn.
+
+    Raises:
+        ConfigError: there are records, of whose tables and figures those of the published ones would take the place.
+    """
+    own = next(results.glob("*/records/*.json"), None)
+    if own is not None:
+        raise ConfigError(
+            f"{own.parent} has records of a run of your own, and config key device is {device!r}: the published ones "
+            "would be drawn over its tables and figures; draw them into another folder: "
+            f"--config device={device} results=FOLDER (make figures DEVICE={device} RESULTS=FOLDER)"
+        )
+
+
 def check_library(record: Path, kernel_sources: str) -> None:
     """Checks that the library that the record of a build tells of is still there, if it was made of these sources.
 

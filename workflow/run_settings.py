@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from check_config import ROOT, check_config
+from check_config import ROOT
+from config_values import understand
 from run_choices import (
     chosen,
     chosen_implementations,
@@ -20,7 +21,7 @@ from run_choices import (
     stems,
     timing_jobs,
 )
-from run_devices import check_library, check_writable, imported_records, resolve_device
+from run_devices import check_library, check_no_own_run, check_writable, imported_records, resolve_device
 
 
 @dataclass(frozen=True)
@@ -100,12 +101,12 @@ class RunSettings:
 
 
 def run_settings(config: dict) -> RunSettings:
-    """Checks the config and works out the run.
+    """Checks the config, with its values put as they are meant, and works out the run.
 
     Raises:
         ConfigError: a key is missing, unknown or has a value that cannot be run.
     """
-    check_config(config)
+    understand(config)
     figures = chosen("figures", config["figures"], stems("figures/fig*.py") + stems("figures/table*.py"))
     notebooks = chosen("notebooks", config["notebooks"], stems("notebooks/*.ipynb"))
     measurements = Path(os.path.relpath(ROOT / config["measurements"]))
@@ -122,6 +123,7 @@ def run_settings(config: dict) -> RunSettings:
     }
     if device_type == "published":
         folder = measurements / device
+        check_no_own_run(results, device)
         return RunSettings(
             **shared,
             records_folder=folder,

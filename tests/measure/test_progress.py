@@ -1,6 +1,7 @@
 import pytest
 
 from ksmm.measure.progress import progress_line
+from ksmm.measure.protocol import Protocol
 from tests.measure.sample_records import record_content, write_sample
 
 
@@ -41,6 +42,15 @@ def test_jobs_of_several_patterns(tmp_path):
 def test_what_cannot_be_read_is_not_counted(tmp_path, text):
     (tmp_path / "bad.json").write_text(text)
     assert progress_line(tmp_path, 3) == "pattern 1 of 3"
+
+
+@pytest.mark.parametrize(
+    ("changes", "counted"), [({}, 2), ({"batch_size": 16}, 1), ({"dtypes": {"float16"}}, 1), ({"protocol": {}}, 1)]
+)
+def test_records_of_another_config_are_not_counted(tmp_path, changes, counted):
+    write(tmp_path, "a", 0)
+    settings = {"protocol": Protocol().to_dict(), "batch_size": 25088, "dtypes": {"float32"}, **changes}
+    assert progress_line(tmp_path, 9, settings=settings).startswith(f"pattern {counted} of 9")
 
 
 def test_hours(tmp_path):

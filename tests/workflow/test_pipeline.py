@@ -113,6 +113,15 @@ def test_every_notebook_is_executed(finished_run):
         assert (results / "notebooks" / f"{notebook.stem}-float32.html").exists()
 
 
+def test_a_notebook_is_made_of_the_code_that_it_imports(finished_run):
+    done = run_snakemake(finished_run[0].parent.parent, "--detailed-summary")
+    for notebook in ROOT.glob("notebooks/*.ipynb"):
+        imported = re.findall(r"^ +\"(?:import|from) (\w+)", notebook.read_text(), re.MULTILINE)
+        ours = {name for name in imported if (ROOT / "figures" / f"{name}.py").exists()}
+        (line,) = [line for line in done.stdout.splitlines() if f"notebooks/{notebook.stem}-float32.ipynb\t" in line]
+        assert ours and ours <= set(re.findall(r"figures/(\w+)\.py", line))
+
+
 OF_STUDIES = [f"{study}/{name}.csv" for study in ("energy", "networks") for name in ("rejected", "wrong")]
 
 

@@ -1,6 +1,7 @@
 """Presets have the same keys, and a wrong config is refused by name."""
 
 import copy
+import re
 
 import pytest
 import yaml
@@ -8,7 +9,8 @@ import yaml
 from ksmm.measure.energy_protocol import EnergyProtocol
 from tests.workflow.conftest import ROOT, run_snakemake
 
-from check_config import ConfigError, check_config  # isort: skip - found through conftest
+import config_values  # isort: skip - found through conftest
+from check_config import ConfigError, check_config  # isort: skip
 
 PRESETS = sorted((ROOT / "workflow" / "config").glob("*.yaml"))
 
@@ -131,6 +133,9 @@ def test_the_default_measures_energy_on_150_patterns_of_a_gpu_in_both_precisions
         ("device", "cuda:NVIDIA H200", ["device is 'cuda:NVIDIA H200'", "cuda: and the name of a GPU"]),
         ("figures", "some", ["figures is 'some'", "the word all, or a list of names"]),
         ("results", "", ["results is ''", "not be empty"]),
+        ("implementations", ["kernel", "kernel"], ["implementations is ['kernel', 'kernel']", "entries must differ"]),
+        ("implementations", ["ker nel"], ["implementations.0 is 'ker nel'"]),
+        ("implementations", 3, ["implementations is 3", "the word all, or a list of names"]),
     ],
 )
 def test_a_wrong_config_is_refused_by_name(key, value, expected):
@@ -144,6 +149,53 @@ def test_every_wrong_key_is_named_at_once():
     config = changed(changed(preset("test"), "device", 3), "cpu.batch_size", 0)
     with pytest.raises(ConfigError, match=r"cpu\.batch_size is 0(?s:.)*device is 3"):
         check_config(config)
+
+
+def test_what_the_command_line_leaves_as_text_is_what_it_says():
+    config = preset("test")
+    config["energy"]["measure"] = "false"
+    config["cpu"] |= {"batch_size": "32", "patterns": config["cpu"]["patterns"] | {"sample": "null", "max_nnz": "9"}}
+    config["tuning"]["batch_sizes"] = ["16", "32"]
+    config["protocol"]["max_seconds"] = "0.5"
+    config_values.understand(config)
+    assert (config["energy"]["measure"], config["cpu"]["batch_size"]) == (False, 32)
+    assert (config["cpu"]["patterns"]["sample"], config["cpu"]["patterns"]["max_nnz"]) == (None, 9)
+    assert (config["tuning"]["batch_sizes"], config["protocol"]["max_seconds"]) == ([16, 32], 0.5)
+
+
+@pytest.mark.parametrize(("key", "value"), [("energy.measure", "maybe"), ("cpu.batch_size", "2.5"), ("cpu", "{}")])
+def test_text_that_is_nothing_else_is_refused_as_it_stands(key, value):
+    with pytest.raises(ConfigError, match=rf"{key} is '{value}'; it must be of type"):
+        config_values.understand(changed(preset("test"), key, value))
+
+
+def test_folders_are_found_in_the_home_and_braces_refused(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/somebody")
+    config = changed(changed(preset("test"), "results", "~/runs"), "energy.imported", "~")
+    config_values.understand(config)
+    assert (config["results"], config["energy"]["imported"]) == ("/home/somebody/runs", "/home/somebody")
+    assert config["measurements"] == "measurements"
+    with pytest.raises(ConfigError, match=r"results is '~nobody_of_that_name/x', and nobody here"):
+        config_values.understand(changed(preset("test"), "results", "~nobody_of_that_name/x"))
+    for key in ("results", "measurements", "energy.imported"):
+        with pytest.raises(ConfigError, match=rf"{key} is 'a{{b}}'; it must have no {{"):
+            config_values.understand(changed(preset("test"), key, "a{b}"))
+
+
+def test_a_long_value_is_shown_in_part():
+    with pytest.raises(ConfigError) as refused:
+        config_values.understand(changed(preset("test"), "results", list(range(10_000))))
+    (line,) = str(refused.value).splitlines()[1:]
+    assert len(line) < 500
+    assert line.startswith("  config key results is [0, 1, 2") and line.endswith("it must be of type string")
+
+
+@pytest.mark.workflow
+def test_the_command_line_changes_a_single_nested_key(tmp_path):
+    done = run_snakemake(tmp_path, "--dry-run", "--config", "energy={measure: false}", "networks={in_all: false}")
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"time_patterns +2\b", done.stdout)
+    assert "energy_patterns" not in done.stdout
 
 
 @pytest.mark.workflow

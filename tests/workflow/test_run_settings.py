@@ -86,6 +86,19 @@ def test_a_device_published_without_networks_has_no_table_of_them(monkeypatch, t
     assert settings.networks_results == []
 
 
+def test_published_records_are_not_drawn_over_a_run_of_ones_own(tmp_path):
+    (tmp_path / "nvidia-z1" / "time" / "records").mkdir(parents=True)
+    (tmp_path / "nvidia-z1" / "time" / "records" / "1x2x2x1.json").touch()
+    config = {**preset("test"), "device": "nvidia-z1", "measurements": str(tmp_path), "results": str(tmp_path / "r")}
+    own = tmp_path / "r" / "nvidia-z1" / "networks" / "records"
+    own.mkdir(parents=True)
+    run_settings.run_settings(config)
+    (own / "llama.json").touch()
+    with pytest.raises(ConfigError, match=r"networks/records has records of a run of your own.*results=FOLDER"):
+        run_settings.run_settings(config)
+    run_settings.run_settings({**config, "results": str(tmp_path / "another")})
+
+
 @pytest.mark.parametrize(("in_all", "tables"), [(True, ["networks.csv"]), (False, [])])
 def test_networks_are_part_of_all_where_the_config_says_so(in_all, tables):
     settings = run_settings.run_settings(changed(preset("test"), "networks.in_all", in_all))

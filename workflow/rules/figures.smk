@@ -30,7 +30,7 @@ checkpoint plan_figures:
     message:
         "Finding out what {input.tables} can give"
     shell:
-        "python {params.script:q} --table {input.tables[0]:q} --output {output.plan:q} > {log:q} 2>&1"
+        "python {params.script:q} --table {input.tables:q} --output {output.plan:q} > {log:q} 2>&1"
 
 
 rule draw_figure:

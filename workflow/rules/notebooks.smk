@@ -6,6 +6,7 @@ rule execute_notebook:
         table=table_of_notebook,
         notebook=ROOT / "notebooks/{name}.ipynb",
         script=ROOT / "workflow/scripts/execute_notebook.py",
+        code=DRAWING_CODE,  # of which notebooks import what figures share, and scripts of tables
     output:
         notebook=RESULTS / "notebooks/{name}-{dtype}.ipynb",
         page=report(

@@ -39,7 +39,12 @@ def run(arguments: argparse.Namespace, study: Study) -> None:
     log_to(arguments.log)
     log_scheduler()
     if arguments.jobs:
-        line = progress_line(arguments.record.parent, arguments.jobs, arguments.record.stem)
+        settings = {
+            "protocol": study.protocol_values(),
+            "batch_size": arguments.batch_size,
+            "dtypes": set(arguments.dtypes),
+        }
+        line = progress_line(arguments.record.parent, arguments.jobs, arguments.record.stem, settings)
         sys.stderr.write(f"{line}\n")
     names = list(ksmm.implementations()) if arguments.implementations == ["all"] else arguments.implementations
     with stopped_in_one_line(arguments.record.stem):

@@ -1,0 +1,125 @@
+"""Copies what others need of a run from results/<device> to measurements/<device>: all of it, or nothing.
+
+python workflow/scripts/publish.py --device nvidia-h200
+
+No logs, nothing that names this machine's folders. Each study that is in the results is added to what is published of
+the device; one that is published already is refused. Of its records those are copied that its table was made of: those
+that another config has left beside them would be in the table that others make of them. Imported energies are rows of
+energy.csv, which a redraw takes from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import shutil
+import tempfile
+from pathlib import Path
+
+from studies_of_run import STUDIES, PublishError, records_of_table
+
+from ksmm.measure.records import RecordError
+from ksmm.table import TableError
+
+MADE = ("left_out.csv", "notebooks", "counters.csv", "tuning.json", "tuned_against_untuned.csv")
+DRAWN = ("figures", "tables")
+
+
+def publish(device: str, results: Path, published: Path) -> bool:
+    """Checks everything, copies to a folder beside, and puts that in the place of what was published.
+
+    Args:
+        device: the slug that the records are of.
+        results: its folder of results.
+        published: its folder of published measurements, which there need not be.
+
+    Returns:
+        Whether figures and tables were copied, too: not where the published ones show more than this run has.
+
+    Raises:
+        PublishError: there is no run, a study is published already, or a table was not made of its records.
+        RecordError, TableError: a record, a table cannot be used.
+        OSError: a file cannot be read or copied; what was published is as it was.
+    """
+    there = [study for study in STUDIES if (results / study / "records").is_dir()]
+    if not there:
+        raise PublishError(f"no run in {results}; name one: make publish DEVICE=...")
+    records = {study: files for study in there if (files := records_of_table(study, device, results))}
+    if not records:
+        raise PublishError(f"the tables in {results} have no measurements; make them again: make figures")
+    for study in records:
+        if (published / study).exists():
+            raise PublishError(f"{published / study} is there already; move it away first, or remove {results / study}")
+    drawn = "time" in records or not (published / "figures").exists()
+    published.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=published.parent, prefix=".publishing-") as folder:
+        whole = Path(folder) / device
+        if published.exists():
+            shutil.copytree(published, whole)
+        copy_studies(records, results, whole)
+        copy_others([*MADE, *(DRAWN if drawn else ())], results, whole)
+        put_in_place(whole, published)
+    return drawn
+
+
+def copy_studies(records: dict[str, list[Path]], results: Path, target: Path) -> None:
+    """Copies the records of each study, its tables, and what these are made of."""
+    for study, files in records.items():
+        (target / study / "records").mkdir(parents=True)
+        for file in files:
+            shutil.copy(file, target / study / "records")
+        for table in results.glob("networks*.csv" if study == "networks" else f"{study}.csv"):
+            shutil.copy(table, target)
+        for name in STUDIES[study].made_from:
+            # published energies are beside the ceilings of the times
+            if study == "time" or not (target / name).exists():
+                shutil.copy(results / name, target / name)
+        logging.info("%s: %d records", study, len(files))
+
+
+def copy_others(names: list[str], results: Path, target: Path) -> None:
+    """Copies those of the files and folders that there are."""
+    for name in names:
+        if (results / name).is_dir():
+            shutil.copytree(results / name, target / name, dirs_exist_ok=True)
+        elif (results / name).exists():
+            shutil.copy(results / name, target)
+
+
+def put_in_place(whole: Path, published: Path) -> None:
+    """Renames `whole` to `published`; what was there is out of its way first, and removed last."""
+    before = published.with_name(f".{published.name}.before")
+    if published.exists():
+        published.rename(before)
+    try:
+        whole.rename(published)
+    except OSError:
+        if before.exists():
+            before.rename(published)
+        raise
+    shutil.rmtree(before, ignore_errors=True)
+
+
+def main() -> None:
+    """Command line of this script; exit status 2 where nothing is published."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", required=True, help="the name of its folder in results/, e.g. nvidia-h200")
+    device = parser.parse_args().device
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    logging.getLogger("ksmm").setLevel(logging.WARNING)
+    if Path(device).name != device:
+        parser.exit(2, f"the device is {device!r}; name a folder in results/: make publish DEVICE=...\n")
+    results, published = Path("results", device), Path("measurements", device)
+    try:
+        drawn = publish(device, results, published)
+    except (PublishError, RecordError, TableError, OSError) as error:
+        parser.exit(2, f"{error}\n")
+    if not drawn:
+        redrawn = Path("results", "redrawn")
+        logging.info("the published figures show other studies, too; now draw all of them together:")
+        logging.info("make figures DEVICE=%s RESULTS=%s", device, redrawn)
+        logging.info("cp -R %s/figures %s/tables %s/", redrawn / device, redrawn / device, published)
+
+
+if __name__ == "__main__":
+    main()
