@@ -12,7 +12,8 @@ min_version("9.27")
 
 # Seen from the working directory, so that moving the repository makes nothing out of date.
 ROOT = Path(os.path.relpath(workflow.basedir))
-sys.path.insert(0, f"{workflow.basedir}/workflow")
+# The ksmm beside this file, whichever is installed.
+sys.path[:0] = [f"{workflow.basedir}/workflow", str(workflow.basedir)]
 
 import cost_model
 from run_command import remember
@@ -31,7 +32,7 @@ container: "docker://condaforge/miniforge3"
 report: "workflow/report/workflow.rst"
 
 
-use_own_python()
+use_own_python(workflow.basedir)
 run = run_settings(config)
 RESULTS = run.results
 
