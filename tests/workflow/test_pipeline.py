@@ -149,8 +149,9 @@ def test_one_pattern_a_job_and_a_changed_protocol_measure_again(finished_run):
     folder = finished_run[0].parent.parent
     done = run_snakemake(folder, "--dry-run", config={"patterns_per_job": 1})
     assert re.search(r"time_patterns +4\b", done.stdout)
-    done = run_snakemake(folder, "--dry-run", config={"protocol": {"seed": 7}})
+    done = run_snakemake(folder, "--dry-run", config={"protocol": {"max_samples": 7}})
     assert re.search(r"time_patterns +2\b", done.stdout)
+    assert "energy_patterns" not in done.stdout  # which are not sampled so
     assert not re.search(r"(build_kernel|measure_networks) +1\b", done.stdout)
     done = run_snakemake(folder, "--dry-run", config={"networks": {"subjects": ["llama"]}})
     assert re.search(r"measure_networks +1\b", done.stdout)

@@ -4,6 +4,9 @@
 ENERGY = config["energy"]
 ENERGY_MEASURED = ENERGY.get(run.device_type, {})
 
+# What this study takes from the config's `protocol`: who changes how times are sampled measures no energy again.
+ENERGY_USES = ("runs_per_sample", "max_seconds_per_run", "seed")
+
 # measurements of one pattern
 ENERGY_NUMBERS = len(ENERGY_MEASURED.get("dtypes", [])) * len(config["layouts"]) * len(run.energy_implementations)
 
@@ -63,7 +66,7 @@ rule energy_patterns:
         device=lambda wildcards, threads: run.device,
         kernel_sources=run.kernel_sources,
         busy_gpu_max_wait_s=lambda wildcards, threads: config["busy_gpu_max_wait_s"],
-        protocol=json.dumps(config["protocol"]),
+        protocol=json.dumps({name: config["protocol"][name] for name in ENERGY_USES}),
         energy_protocol=json.dumps(ENERGY["protocol"]),
         journal=RESULTS / "energy/journal",
     message:
