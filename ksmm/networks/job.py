@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from ksmm.measure import provenance
 from ksmm.measure.attempt import Attempts
 from ksmm.measure.files import prepare_folder
-from ksmm.measure.identity import tuning_of
+from ksmm.measure.identity import of_implementation
 from ksmm.measure.job import deadline_seconds
 from ksmm.measure.journal import Journal
 from ksmm.measure.measurement import utc_now
@@ -99,7 +99,7 @@ def _identity(entry: Entry, content: dict[str, Any]) -> dict[str, Any]:
         "device_name": content["device"]["name"],
         "gpu": content["device"].get("id_hash"),  # a CPU has none
         "threads": content["device"].get("threads"),
-        **tuning_of(entry.implementation, content),
+        **of_implementation(entry.implementation, content),
     }
 
 

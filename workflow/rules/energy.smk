@@ -65,6 +65,8 @@ rule energy_patterns:
         implementations=run.energy_implementations,
         device=lambda wildcards, threads: run.device,
         kernel_sources=run.kernel_sources,
+        implementation_hashes=hashes_of(run.energy_implementations),
+        torch=run.torch,
         busy_gpu_max_wait_s=lambda wildcards, threads: config["busy_gpu_max_wait_s"],
         protocol=json.dumps({name: config["protocol"][name] for name in ENERGY_USES}),
         energy_protocol=json.dumps(ENERGY["protocol"]),

@@ -33,6 +33,8 @@ rule measure_networks:
         protocol=json.dumps(NETWORKS["protocol"]),
         journal=RESULTS / "networks/journal",
         kernel_sources=run.kernel_sources,
+        implementation_hashes=hashes_of(MEASURED_NETWORKS.get("implementations", [])),
+        torch=run.torch,
         device=lambda wildcards, threads: run.device,
         busy_gpu_max_wait_s=lambda wildcards, threads: config["busy_gpu_max_wait_s"],
     message:
@@ -72,6 +74,8 @@ rule profile_networks:
         device=lambda wildcards, threads: run.device,
         busy_gpu_max_wait_s=lambda wildcards, threads: config["busy_gpu_max_wait_s"],
         kernel_sources=run.kernel_sources,
+        implementation_hashes=hashes_of(MEASURED_NETWORKS.get("implementations", [])[:1]),
+        torch=run.torch,
     message:
         "Profiling networks kernel by kernel"
     shell:

@@ -59,6 +59,8 @@ rule time_patterns:
         layouts=config["layouts"],
         implementations=run.implementations,
         kernel_sources=run.kernel_sources,
+        implementation_hashes=hashes_of(run.implementations),
+        torch=run.torch,
         protocol=json.dumps(config["protocol"]),
         journal=RESULTS / "time/journal",
         busy_gpu_max_wait_s=lambda wildcards, threads: config["busy_gpu_max_wait_s"],
