@@ -158,6 +158,12 @@ def test_one_pattern_a_job_and_a_changed_protocol_measure_again(finished_run):
     assert not re.search(r"time_patterns +\d", done.stdout)
 
 
+def test_another_number_of_threads_measures_again(finished_run):
+    done = run_snakemake(finished_run[0].parent.parent, "--dry-run", "--cores", "1")
+    for rule in ("time_patterns +2", "measure_ceilings +1", "energy_patterns +[1-9]", "measure_networks +1"):
+        assert re.search(rf"{rule}\b", done.stdout), rule
+
+
 def test_a_bad_record_is_named_set_aside_and_measured_again(copied_run):
     device = next((copied_run / "results").iterdir()).name
     results = copied_run / "results" / device

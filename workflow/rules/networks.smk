@@ -26,6 +26,7 @@ rule measure_networks:
     params:
         script=lambda wildcards, threads: ROOT / "workflow/scripts/measure_networks.py",
         device_type=run.device_type,
+        cpu_threads=CPU_THREADS,
         size=MEASURED_NETWORKS.get("size"),
         accuracy_classes=MEASURED_NETWORKS.get("accuracy_classes", []),
         implementations=MEASURED_NETWORKS.get("implementations", []),
@@ -67,6 +68,7 @@ rule profile_networks:
     params:
         script=lambda wildcards, threads: ROOT / "workflow/scripts/profile_networks.py",
         device_type=run.device_type,
+        cpu_threads=CPU_THREADS,
         size=MEASURED_NETWORKS.get("size"),
         accuracy_classes=MEASURED_NETWORKS.get("accuracy_classes", []),
         implementation=MEASURED_NETWORKS.get("implementations", [""])[0],
