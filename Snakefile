@@ -21,6 +21,8 @@ from run_devices import use_own_python
 from run_settings import run_settings
 from run_summary import read_rows, summary
 
+from ksmm.measure.earlier import keep_records
+
 
 configfile: f"{workflow.basedir}/workflow/config/default.yaml"
 
@@ -71,9 +73,12 @@ if workflow.remote_exec:
     workflow.localrules(*(rule.name for rule in workflow.rules))
 
 
-# For `python -m ksmm resume`, after a run that died.
+# For `python -m ksmm resume`, after a run that died; and before Snakemake deletes any record in order to replace it.
 onstart:
     remember(sys.argv[1:], RESULTS, run.device if run.measures else None)
+    if run.measures:
+        for study in ("time", "energy", "networks"):
+            keep_records(RESULTS / study / "records")
 
 
 onsuccess:

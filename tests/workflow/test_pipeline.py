@@ -164,6 +164,24 @@ def test_another_number_of_threads_measures_again(finished_run):
         assert re.search(rf"{rule}\b", done.stdout), rule
 
 
+def test_a_changed_config_measures_only_what_is_new(copied_run):
+    (results,) = (copied_run / "results").iterdir()
+    record = results / "time" / "records" / "1x48x48x1-to-1x64x16x2.json"
+    before = read_record(record)
+    names = ["bmm", "einsum"]
+    config = {"implementations": names, "cpu": {"dtypes": ["float32", "bfloat16"]}}
+    done = run_snakemake(copied_run, str(record.relative_to(copied_run)), config=config)
+    assert done.returncode == 0, done.stdout
+    assert f"12 of 24 measurements are of earlier records, results/{results.name}/time/earlier/*/" in done.stdout
+    old, new = [
+        [m for m in content["measurements"] if m["dtype"] == "float32" and m["implementation"] in names]
+        for content in (before, read_record(record))
+    ]
+    assert new == old
+    (kept,) = results.glob(f"time/earlier/*/{record.name}")
+    assert read_record(kept) == before
+
+
 def test_a_bad_record_is_named_set_aside_and_measured_again(copied_run):
     device = next((copied_run / "results").iterdir()).name
     results = copied_run / "results" / device
