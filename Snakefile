@@ -12,13 +12,16 @@ min_version("9.27")
 
 # Seen from the working directory, so that moving the repository makes nothing out of date.
 ROOT = Path(os.path.relpath(workflow.basedir))
-sys.path.insert(0, f"{workflow.basedir}/workflow")
+# The ksmm beside this file, whichever is installed.
+sys.path[:0] = [f"{workflow.basedir}/workflow", str(workflow.basedir)]
 
 import cost_model
 from run_command import remember
 from run_devices import use_own_python
 from run_settings import run_settings
 from run_summary import read_rows, summary
+
+from ksmm.measure.earlier import keep_records
 
 
 configfile: f"{workflow.basedir}/workflow/config/default.yaml"
@@ -32,7 +35,7 @@ container: "docker://condaforge/miniforge3"
 report: "workflow/report/workflow.rst"
 
 
-use_own_python()
+use_own_python(workflow.basedir)
 run = run_settings(config)
 RESULTS = run.results
 
@@ -71,9 +74,12 @@ if workflow.remote_exec:
     workflow.localrules(*(rule.name for rule in workflow.rules))
 
 
-# For `python -m ksmm resume`, after a run that died.
+# For `python -m ksmm resume`, after a run that died; and before Snakemake deletes any record in order to replace it.
 onstart:
     remember(sys.argv[1:], RESULTS, run.device if run.measures else None)
+    if run.measures:
+        for study in ("time", "energy", "networks"):
+            keep_records(RESULTS / study / "records")
 
 
 onsuccess:

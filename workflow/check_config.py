@@ -29,6 +29,9 @@ def check_config(config: dict) -> None:
     complaints += [
         f"{key} is {text!r}; it must be one line, without control characters" for key, text in texts_of_lines(config)
     ]
+    complaints += [
+        f"{key} is {number}; it must be a finite number, below 2^63" for key, number in numbers_of_no_use(config)
+    ]
     protocols = (
         {"protocol": config["protocol"], "networks.protocol": config["networks"]["protocol"]} if not errors else {}
     )
@@ -46,13 +49,23 @@ def texts_of_lines(values: object, key: str = "") -> list[tuple[str, str]]:
     """The texts that are no single line, with their keys: `$` in a schema's pattern lets a last line break pass."""
     if isinstance(values, str):
         return [] if values.isprintable() else [(key, values)]
+    names = [(key or "the config", str(name)) for name in _entries(values) if not str(name).isprintable()]
+    return names + [found for name, value in _entries(values, key).items() for found in texts_of_lines(value, name)]
+
+
+def numbers_of_no_use(values: object, key: str = "") -> list[tuple[str, float]]:
+    """The numbers that are infinite, none (NaN), or beyond 64 bits, with their keys; limits of a schema miss them."""
+    if isinstance(values, int | float):
+        return [] if -(2**63) <= values < 2**63 else [(key, values)]
+    return [found for name, value in _entries(values, key).items() for found in numbers_of_no_use(value, name)]
+
+
+def _entries(values: object, key: str = "") -> dict:
+    """What a section or list of the config holds, by dotted keys; nothing for a value."""
     if isinstance(values, list):
         values = dict(enumerate(values))
-    if not isinstance(values, dict):
-        return []
     prefix = f"{key}." if key else ""
-    names = [(key or "the config", str(name)) for name in values if not str(name).isprintable()]
-    return names + [found for name, value in values.items() for found in texts_of_lines(value, f"{prefix}{name}")]
+    return {f"{prefix}{name}": value for name, value in values.items()} if isinstance(values, dict) else {}
 
 
 def _complaints(error: ValidationError) -> list[str]:
@@ -87,10 +100,16 @@ def _allowed(error: ValidationError) -> str:
         "minItems": lambda: f"it must have at least {value} entry",
         "minLength": lambda: "it must not be empty",
         "uniqueItems": lambda: "its entries must differ from one another",
-        "anyOf": lambda: "it must be the word all, or a list of names",
+        "anyOf": lambda: f"it must be the word all, or a list of {_fewest(value)}names",
         "pattern": lambda: _PATTERN_MEANINGS.get(value, f"it must match {value}"),
     }
     return phrases.get(error.validator, lambda: error.message)()
+
+
+def _fewest(alternatives: list[dict]) -> str:
+    """How many entries the list must have that is one of the alternatives of a schema, in words."""
+    fewest = max(alternative.get("minItems", 0) for alternative in alternatives)
+    return f"at least {fewest} of the " if fewest else ""
 
 
 _PATTERN_MEANINGS = {

@@ -113,6 +113,12 @@ def check_library(record: Path, kernel_sources: str) -> None:
         )
 
 
-def use_own_python() -> None:
-    """Makes `python` in the rules the one that runs Snakemake, whether or not its environment is activated."""
-    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+def use_own_python(repository: Path | str) -> None:
+    """Makes `python` in the rules the one that runs Snakemake, whether or not its environment is activated.
+
+    What it imports is the ksmm in `repository`, that of the Snakefile: the environment may have another one installed,
+    such as that of a second worktree.
+    """
+    for name, first in {"PATH": Path(sys.executable).parent, "PYTHONPATH": Path(repository).resolve()}.items():
+        rest = os.environ.get(name)
+        os.environ[name] = f"{first}{os.pathsep}{rest}" if rest else str(first)

@@ -31,7 +31,9 @@ class RunSettings:
     `jobs` maps the name of a timing job to its patterns as "a,b,c,d"; it is None where published records are drawn.
     `energy_jobs` is the same for the energy study, without any entry where it is off. `imported` are energy records
     that others measured. `networks` names the jobs of the study networks, and `networks_in_all` says whether a run
-    measures them without being asked to. `kernel_sources` is the hash of the kernel's sources and flags.
+    measures them without being asked to. `kernel_sources` is the hash of the kernel's sources and flags,
+    `implementation_hashes` maps each implementation to that of its Python sources, and `torch` is PyTorch's version:
+    what is measured with others is measured again.
     """
 
     device: str
@@ -41,6 +43,8 @@ class RunSettings:
     jobs: dict[str, list[str]] | None
     implementations: list[str]
     kernel_sources: str
+    implementation_hashes: dict[str, str]
+    torch: str
     figures: list[str]
     notebooks: list[str]
     energy_jobs: dict[str, list[str]] | None
@@ -130,12 +134,17 @@ def run_settings(config: dict) -> RunSettings:
             jobs=None,
             implementations=[],
             kernel_sources="",
+            implementation_hashes={},
+            torch="",
             energy_jobs=None,
             energy_implementations=[],
             networks=sorted(path.stem for path in folder.glob("networks/records/*.json")),
             networks_in_all=True,
         )
+    import torch
+
     from ksmm.build import source_hash
+    from ksmm.measure.implementation_hash import implementation_hashes
 
     kernel_sources = source_hash()
     check_library(results / "build.json", kernel_sources)
@@ -146,6 +155,8 @@ def run_settings(config: dict) -> RunSettings:
         jobs=timing_jobs(patterns, config["patterns_per_job"]),
         implementations=chosen_implementations(config["implementations"]),
         kernel_sources=kernel_sources,
+        implementation_hashes=implementation_hashes(),
+        torch=str(torch.__version__),
         energy_jobs=energy_jobs(config, device_type),
         energy_implementations=chosen_implementations(config["energy"]["implementations"], "energy.implementations"),
         networks=chosen_networks(config["networks"], device_type),

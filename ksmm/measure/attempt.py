@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from ksmm.measure.deadline import deadline
+from ksmm.measure.earlier import Earlier
 from ksmm.measure.errors import PoisonedError
 from ksmm.measure.journal import Journal
 
@@ -25,11 +26,18 @@ class Attempts:
         journal: keeps each of them.
         seconds: when one is given up for lost.
         restart: ends this process and starts a new one that does the same; None where that is not possible.
+        earlier: what the job's earlier records hold.
     """
 
     journal: Journal
     seconds: float
     restart: Callable[[], NoReturn] | None
+    earlier: Earlier | None = None
+
+    def find(self, identity: dict[str, Any]) -> Any | None:
+        """A measurement that was made before, in the journal or else in an earlier record; None if there is none."""
+        found = self.journal.find(identity)
+        return self.earlier.find(identity) if found is None and self.earlier is not None else found
 
     def make(
         self, name: object, identity: dict[str, Any], measure: Callable[[], Any], unmeasured: Callable[[str, str], Any]

@@ -1,9 +1,10 @@
 """What a measurement is of: two with the same identity measure the same thing in the same way, on the same device.
 
-As far as an identity says: problem, protocol, the kernel's library, PyTorch, device, and what tuning remembers, where
-that decides how an implementation multiplies. It says nothing of the Python sources (of implementations, of measuring)
-and of other packages, or each commit would have a job that was stopped measure all again. A record has their hash and
-versions, but those of the process that wrote it: what an earlier one had journalled may be of others.
+As far as an identity says: problem, protocol, the implementation's own Python sources, the kernel's library, PyTorch,
+device, and what tuning remembers, where that decides how an implementation multiplies. It says nothing of the other
+Python sources (of measuring) and of other packages, or each commit would have a job that was stopped measure all again.
+A record has their hash and versions, but those of the process that wrote it: what an earlier one had journalled may be
+of others.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def identity_of(task: Task, content: dict[str, Any]) -> dict[str, Any]:
         "implementation": task.implementation.name,
         "part": task.part,
         **_shared(content),
-        **tuning_of(task.implementation.name, content),
+        **of_implementation(task.implementation.name, content),
     }
 
 
@@ -42,18 +43,22 @@ def identities_in(record: dict[str, Any]) -> list[dict[str, Any]]:
     """The identities of a record's measurements, in its order."""
     shared = _shared(record)
     return [
-        {name: entry[name] for name in _OF_THE_TASK} | shared | tuning_of(entry["implementation"], record)
+        {name: entry[name] for name in _OF_THE_TASK} | shared | of_implementation(entry["implementation"], record)
         for entry in record["measurements"]
     ]
 
 
-def tuning_of(implementation: str, content: dict[str, Any]) -> dict[str, str]:
-    """The key tuning_hash of an identity; none where tuning decides nothing, or nothing is remembered of the device.
+def of_implementation(name: str, content: dict[str, Any]) -> dict[str, str]:
+    """The keys of an identity that say which sources an implementation has, and what tuning has it do.
 
-    Nor is there one for records of earlier versions of ksmm, which did not say.
+    There is no tuning_hash where tuning decides nothing, or nothing is remembered of the device. Records of earlier
+    versions of ksmm have neither, and so nothing that a job of this version would take for its own.
     """
-    remembered = content["provenance"].get("tuning_hash", "")
-    return {"tuning_hash": remembered} if remembered and implementation in _TUNED else {}
+    provenance = content["provenance"]
+    tuned, sources = provenance.get("tuning_hash", ""), provenance.get("implementation_hashes", {}).get(name, "")
+    return ({"tuning_hash": tuned} if tuned and name in _TUNED else {}) | (
+        {"implementation_hash": sources} if sources else {}
+    )
 
 
 def _shared(content: dict[str, Any]) -> dict[str, Any]:

@@ -12,13 +12,15 @@ from typing import Any, NoReturn
 
 from ksmm.measure.attempt import Attempts
 from ksmm.measure.check import Reference, tolerance
+from ksmm.measure.earlier import Earlier
 from ksmm.measure.files import prepare_folder
-from ksmm.measure.identity import identity_of
+from ksmm.measure.identity import identities_in, identity_of
 from ksmm.measure.journal import Journal
 from ksmm.measure.lock import environment_at_start
 from ksmm.measure.measurement import Measurement, utc_now
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.recording import finish, recording
+from ksmm.measure.records import read_record
 from ksmm.measure.study import Study
 from ksmm.measure.tasks import Task, list_tasks
 from ksmm.patterns import Pattern
@@ -46,8 +48,9 @@ def run_job(
     """Measures all of it and writes the record; what goes wrong on the way is a status in it.
 
     Each measurement is journalled as soon as it is there. A job that is stopped and run again with the same arguments
-    measures only what is missing. The device is locked while measuring; on CUDA this must be the first use of CUDA in
-    the process, so that a free GPU can be chosen.
+    measures only what is missing, and one with other arguments what its earlier records (ksmm.measure.earlier) do not
+    hold. The device is locked while measuring; on CUDA this must be the first use of CUDA in the process, so that a
+    free GPU can be chosen.
 
     Args:
         patterns: at least one.
@@ -85,19 +88,21 @@ def run_job(
     with recording(record.stem, device_type, study.protocol_values(), busy_gpu_max_wait_s) as content:
         identities = [identity_of(task, content) for task in tasks]
         study.prepare(device_type, tasks)
-        attempts = Attempts(kept, deadline_seconds(study.protocol) + study.extra_seconds, restart)
+        earlier = Earlier(record, content, read_record, identities_in, Measurement)
+        attempts = Attempts(kept, deadline_seconds(study.protocol) + study.extra_seconds, restart, earlier)
         measurements = list(_measure_all(tasks, identities, study, attempts))
+    earlier.tell(len(tasks))
     finish(content, measurements, record, kept, identities, keep_journal)
 
 
 def _measure_all(
     tasks: list[Task], identities: list[dict[str, Any]], study: Study, attempts: Attempts
 ) -> Iterator[Measurement]:
-    """Takes from the journal what is there and measures the rest; tasks on one problem share its operands."""
+    """Takes what was measured before and measures the rest; tasks on one problem share its operands."""
     reference, shared = None, None
     bench = None
     for number, (task, identity) in enumerate(zip(tasks, identities, strict=True), start=1):
-        found = attempts.journal.find(identity)
+        found = attempts.find(identity)
         if found is not None:
             logger.info("[%d/%d] %s: measured before", number, len(tasks), task)
             yield found

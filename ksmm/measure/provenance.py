@@ -20,6 +20,7 @@ from ksmm.measure.lock import DeviceAbsentError, visible_gpus
 from ksmm.version import __version__
 
 COMMIT_VARIABLE = "KSMM_COMMIT"
+_ROOT = Path(__file__).resolve().parents[2]
 _LIBRARIES = ("einops", "numpy", "nvidia-ml-py", "pyJoules", "triton")
 
 
@@ -146,21 +147,23 @@ def host_facts() -> dict[str, object]:
 
 
 def git_state() -> dict[str, object] | None:
-    """Commit of the sources and whether files differ from it; None outside a git repository.
+    """Commit of the sources and whether they differ from it; None where they are in no git repository of their own.
 
-    A copy of the sources without its repository can be told its commit in $KSMM_COMMIT; whether it differs from that
-    is not known then.
+    An untracked file of the package counts, since an implementation is found by being there. A copy of the sources
+    without its repository can be told its commit in $KSMM_COMMIT; whether it differs from that is not known then.
     """
     told = os.environ.get(COMMIT_VARIABLE)
     if told:
         return {"commit": told, "dirty": None}
-    folder = Path(__file__).resolve().parents[2]
     try:
-        commit = _git(folder, "rev-parse", "HEAD")
-        changes = _git(folder, "status", "--porcelain", "--untracked-files=no")
+        if Path(_git(_ROOT, "rev-parse", "--show-toplevel")).resolve() != _ROOT:
+            return None  # a copy, or an environment, inside somebody else's repository
+        commit = _git(_ROOT, "rev-parse", "HEAD")
+        changes = _git(_ROOT, "status", "--porcelain", "--untracked-files=no")
+        added = _git(_ROOT, "ls-files", "--others", "--exclude-standard", "--", "ksmm")
     except (OSError, subprocess.SubprocessError):
         return None
-    return {"commit": commit, "dirty": bool(changes)}
+    return {"commit": commit, "dirty": bool(changes or added)}
 
 
 def source_hash() -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from ksmm.measure import nvidia, provenance
 from ksmm.measure.files import remove_unfinished
 from ksmm.measure.idle import wait_until_idle
+from ksmm.measure.implementation_hash import implementation_hashes
 from ksmm.measure.journal import Journal
 from ksmm.measure.lock import device_lock
 from ksmm.measure.measurement import utc_now
@@ -41,6 +42,7 @@ def recording(
             "software": provenance.software_facts(),
             "host": provenance.host_facts(),
             "kernel_hash": provenance.kernel_hash(),
+            "implementation_hashes": implementation_hashes(),
             "device_before": device_state(device_type),
             "device_busy": wait_until_idle(device, busy_gpu_max_wait_s),
         }

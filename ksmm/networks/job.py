@@ -9,8 +9,9 @@ from typing import Any, NoReturn
 
 from ksmm.measure import provenance
 from ksmm.measure.attempt import Attempts
+from ksmm.measure.earlier import Earlier
 from ksmm.measure.files import prepare_folder
-from ksmm.measure.identity import tuning_of
+from ksmm.measure.identity import of_implementation
 from ksmm.measure.job import deadline_seconds
 from ksmm.measure.journal import Journal
 from ksmm.measure.measurement import utc_now
@@ -19,6 +20,7 @@ from ksmm.measure.recording import finish, recording
 from ksmm.networks.entry import Entry
 from ksmm.networks.measure import measure
 from ksmm.networks.measurement import NetworkMeasurement
+from ksmm.networks.records import read_record
 
 logger = logging.getLogger(__name__)
 
@@ -68,11 +70,13 @@ def run_job(
     with recording(record.stem, device_type, protocol.to_dict(), busy_gpu_max_wait_s) as content:
         content["provenance"]["software"]["versions"] |= provenance.versions("transformers", "timm")
         identities = [_identity(entry, content) for entry in entries]
-        attempts = Attempts(kept, deadline_seconds(protocol) + _COMPILING_S, restart)
+        earlier = Earlier(record, content, read_record, identities_in, NetworkMeasurement)
+        attempts = Attempts(kept, deadline_seconds(protocol) + _COMPILING_S, restart, earlier)
         measurements = [
             _found_or_measured(entry, identity, protocol, device_type, attempts, f"[{number}/{len(entries)}]")
             for number, (entry, identity) in enumerate(zip(entries, identities, strict=True), start=1)
         ]
+    earlier.tell(len(entries))
     finish(content, measurements, record, kept, identities, keep_journal)
 
 
@@ -99,14 +103,14 @@ def _identity(entry: Entry, content: dict[str, Any]) -> dict[str, Any]:
         "device_name": content["device"]["name"],
         "gpu": content["device"].get("id_hash"),  # a CPU has none
         "threads": content["device"].get("threads"),
-        **tuning_of(entry.implementation, content),
+        **of_implementation(entry.implementation, content),
     }
 
 
 def _found_or_measured(
     entry: Entry, identity: dict[str, Any], protocol: Protocol, device_type: str, attempts: Attempts, number: str
 ) -> NetworkMeasurement:
-    found = attempts.journal.find(identity)
+    found = attempts.find(identity)
     if found is not None:
         logger.info("%s %s: measured before", number, entry)
         return found

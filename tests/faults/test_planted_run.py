@@ -109,15 +109,16 @@ class Copy:
         # every Python of the pipeline follows the locale, as one that is embedded in a program of a desktop does
         (self.root / "sitecustomize.py").write_text("import locale\nlocale.setlocale(locale.LC_ALL, '')\n")
         (self.folder / "settings.json").write_text(json.dumps(SETTINGS))
+        self.snakemake = (
+            *("snakemake", "--snakefile", str(self.root / "Snakefile"), "--cores", "2"),
+            *("--configfile", str(TEST_CONFIG), "settings.json"),
+        )
         self.environment = os.environ | environment | {"PYTHONPATH": str(self.root)}
         self.environment["KSMM_LOCK_DIRECTORY"] = str(folder / "locks")
         (self.results,) = [self.folder / "my results" / f"cpu-{os.uname().machine.lower()}"]
 
     def run(self, *command: str, **more: str) -> subprocess.CompletedProcess:
-        command = command or (
-            *("snakemake", "--snakefile", str(self.root / "Snakefile"), "--cores", "2"),
-            *("--configfile", str(TEST_CONFIG), "settings.json"),
-        )
+        command = command or self.snakemake
         return subprocess.run(
             [sys.executable, "-m", *command],
             **{"cwd": self.folder, "env": self.environment | more, "check": False},
@@ -219,3 +220,8 @@ def test_the_next_run_makes_what_is_missing_and_nothing_else(copy, mended):
     assert (copy.results / "notebooks" / "planted-float32.html").exists()
     assert (copy.results / "report.html").exists()
     assert str(copy.results.parent.relative_to(copy.folder)) in done.stdout
+
+
+def test_who_repairs_an_implementation_has_it_measured_again(copy, mended):
+    (copy.root / "ksmm" / "implementations" / "planted.py").write_text(f"{PLANTED}# repaired\n")
+    assert "time_patterns" in copy.run(*copy.snakemake, "--dry-run").stdout

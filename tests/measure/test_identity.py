@@ -77,3 +77,12 @@ def test_tuning_is_part_of_what_the_kernels_measure(name, tuned):
     content["provenance"] = content["provenance"] | {"tuning_hash": "0123456789abcdef"}
     (known,) = identities_in(content)
     assert known.get("tuning_hash") == ("0123456789abcdef" if tuned else None)
+
+
+def test_a_repaired_implementation_is_measured_again_and_no_other(run, monkeypatch):
+    hashes = {"a_tuned": "0123456789abcdef", "b_untuned": "0123456789abcdef"}
+    monkeypatch.setattr(recording, "implementation_hashes", lambda: hashes)
+    assert run("") == ["a_tuned", "b_untuned"]
+    hashes = hashes | {"b_untuned": "fedcba9876543210"}
+    assert run("") == ["b_untuned"]
+    assert read_record(run.record)["provenance"]["implementation_hashes"] == hashes

@@ -70,18 +70,24 @@ def test_without_a_kernel(monkeypatch):
     assert provenance.kernel_manifest() is None
 
 
-def test_asking_git_changes_nothing_in_the_repository(tmp_path):
-    """Else a job that is killed at that moment would leave the user's index locked."""
+@pytest.fixture
+def git(tmp_path):
+    """A repository in tmp_path with one file, and what runs git there: git("status")."""
     identity = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.org"]
 
-    def git(*arguments):
+    def run(*arguments):
         subprocess.run(["git", "-C", str(tmp_path), *identity, *arguments], check=True, capture_output=True)
 
+    (tmp_path / "file").write_text("text", encoding="utf-8")
+    run("init")
+    run("add", "file")
+    run("commit", "-m", "first")
+    return run
+
+
+def test_asking_git_changes_nothing_in_the_repository(tmp_path, git):
+    """Else a job that is killed at that moment would leave the user's index locked."""
     file = tmp_path / "file"
-    file.write_text("text", encoding="utf-8")
-    git("init")
-    git("add", "file")
-    git("commit", "-m", "first")
     os.utime(file, (1, 1))  # what is in the index is out of date now
     index = (tmp_path / ".git/index").read_bytes()
     assert provenance._git(tmp_path, "status", "--porcelain") == ""
@@ -96,6 +102,24 @@ def test_the_commit_is_gits_or_what_it_is_told(monkeypatch):
     assert state is None or re.fullmatch("[0-9a-f]{40}", state["commit"])
     monkeypatch.setenv(provenance.COMMIT_VARIABLE, "abc")
     assert provenance.git_state() == {"commit": "abc", "dirty": None}
+
+
+def test_a_new_file_of_the_package_is_a_change(tmp_path, git, monkeypatch):
+    monkeypatch.delenv(provenance.COMMIT_VARIABLE, raising=False)
+    monkeypatch.setattr(provenance, "_ROOT", tmp_path.resolve())
+    (tmp_path / "notes").write_text("no part of the package", encoding="utf-8")
+    assert provenance.git_state()["dirty"] is False
+    (tmp_path / "ksmm" / "implementations").mkdir(parents=True)
+    (tmp_path / "ksmm" / "implementations" / "mine.py").write_text("", encoding="utf-8")
+    assert provenance.git_state()["dirty"] is True
+
+
+def test_a_copy_inside_another_repository_is_not_of_its_commit(tmp_path, git, monkeypatch):
+    monkeypatch.delenv(provenance.COMMIT_VARIABLE, raising=False)
+    copy = tmp_path.resolve() / "copy"
+    copy.mkdir()
+    monkeypatch.setattr(provenance, "_ROOT", copy)
+    assert provenance.git_state() is None
 
 
 def test_the_hash_of_the_sources():

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ksmm.measure.earlier import keep_records
 from ksmm.measure.records import RecordError, checksum
 from ksmm.networks import job
 from ksmm.networks.measure import PoisonedNetworkError
@@ -30,6 +31,18 @@ def test_a_record_holds_every_entry_and_what_it_takes_to_trust_it(finished):
     assert {"torch", "transformers", "ksmm"} <= set(versions)
     assert content["protocol"] == QUICK.to_dict()
     assert list((finished.parents[1] / "journal").iterdir()) == []
+
+
+def test_what_an_earlier_record_holds_is_not_measured_again(monkeypatch, tmp_path):
+    record = run(tmp_path)
+    before = read_record(record)["measurements"]
+    keep_records(record.parent)
+    record.unlink()
+    measured, real = [], job.measure
+    monkeypatch.setattr(job, "measure", lambda entry, *arguments: measured.append(entry) or real(entry, *arguments))
+    after = read_record(run(tmp_path))["measurements"]
+    assert measured == THREE[2:]  # which was skipped
+    assert after[:2] == before[:2]
 
 
 def test_a_job_that_was_stopped_measures_only_what_is_missing(monkeypatch, tmp_path):

@@ -158,12 +158,37 @@ def test_one_pattern_a_job_and_a_changed_protocol_measure_again(finished_run):
     folder = finished_run[0].parent.parent
     done = run_snakemake(folder, "--dry-run", config={"patterns_per_job": 1})
     assert re.search(r"time_patterns +4\b", done.stdout)
-    done = run_snakemake(folder, "--dry-run", config={"protocol": {"seed": 7}})
+    done = run_snakemake(folder, "--dry-run", config={"protocol": {"max_samples": 7}})
     assert re.search(r"time_patterns +2\b", done.stdout)
+    assert "energy_patterns" not in done.stdout  # which are not sampled so
     assert not re.search(r"(build_kernel|measure_networks) +1\b", done.stdout)
     done = run_snakemake(folder, "--dry-run", config={"networks": {"subjects": ["llama"]}})
     assert re.search(r"measure_networks +1\b", done.stdout)
     assert not re.search(r"time_patterns +\d", done.stdout)
+
+
+def test_another_number_of_threads_measures_again(finished_run):
+    done = run_snakemake(finished_run[0].parent.parent, "--dry-run", "--cores", "1")
+    for rule in ("time_patterns +2", "measure_ceilings +1", "energy_patterns +[1-9]", "measure_networks +1"):
+        assert re.search(rf"{rule}\b", done.stdout), rule
+
+
+def test_a_changed_config_measures_only_what_is_new(copied_run):
+    (results,) = (copied_run / "results").iterdir()
+    record = results / "time" / "records" / "1x48x48x1-to-1x64x16x2.json"
+    before = read_record(record)
+    names = ["bmm", "einsum"]
+    config = {"implementations": names, "cpu": {"dtypes": ["float32", "bfloat16"]}}
+    done = run_snakemake(copied_run, str(record.relative_to(copied_run)), config=config)
+    assert done.returncode == 0, done.stdout
+    assert f"12 of 24 measurements are of earlier records, results/{results.name}/time/earlier/*/" in done.stdout
+    old, new = [
+        [m for m in content["measurements"] if m["dtype"] == "float32" and m["implementation"] in names]
+        for content in (before, read_record(record))
+    ]
+    assert new == old
+    (kept,) = results.glob(f"time/earlier/*/{record.name}")
+    assert read_record(kept) == before
 
 
 def test_a_bad_record_is_named_set_aside_and_measured_again(copied_run):

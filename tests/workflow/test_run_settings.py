@@ -2,6 +2,9 @@
 
 import itertools
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,6 +49,21 @@ def test_results_below_a_file_are_refused(tmp_path):
         run_devices.check_writable(tmp_path / "file" / "results")
     run_devices.check_writable(tmp_path / "a" / "b" / "c")
     assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("before", [None, "elsewhere"])
+def test_jobs_import_the_ksmm_beside_the_snakefile_whatever_is_installed(monkeypatch, tmp_path, before):
+    for folder in (tmp_path, tmp_path / "elsewhere"):
+        (folder / "ksmm").mkdir(parents=True)
+        (folder / "ksmm" / "__init__.py").touch()
+    monkeypatch.setenv("PATH", os.environ["PATH"])
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    if before is not None:
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path / before))
+    run_devices.use_own_python(tmp_path)
+    command = ["python", "-c", "import ksmm, sys; print(ksmm.__file__, sys.executable)"]
+    done = subprocess.run(command, cwd=tmp_path.parent, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(tmp_path / "ksmm" / "__init__.py"), sys.executable]
 
 
 @pytest.mark.workflow

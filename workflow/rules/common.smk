@@ -18,6 +18,11 @@ ENERGY_JOBS_PER_GROUP = math.ceil(TIMING_JOBS_PER_GROUP / 5)
 NUMBER_OF_ENERGY_JOB = {job: number for number, job in enumerate(run.energy_jobs or {})}
 
 
+def hashes_of(implementations):
+    """Hashes of the Python sources of implementations, by name, as a parameter: a repaired one is measured again."""
+    return [run.implementation_hashes[name] for name in implementations]
+
+
 def plan():
     """figures.json, known once the table is there: name -> kind, title, caption, missing."""
     return json.loads(Path(checkpoints.plan_figures.get().output.plan).read_text(encoding="utf-8"))

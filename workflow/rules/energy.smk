@@ -4,6 +4,9 @@
 ENERGY = config["energy"]
 ENERGY_MEASURED = ENERGY.get(run.device_type, {})
 
+# What this study takes from the config's `protocol`: who changes how times are sampled measures no energy again.
+ENERGY_USES = ("runs_per_sample", "max_seconds_per_run", "seed")
+
 # measurements of one pattern
 ENERGY_NUMBERS = len(ENERGY_MEASURED.get("dtypes", [])) * len(config["layouts"]) * len(run.energy_implementations)
 
@@ -23,6 +26,7 @@ rule measure_energy_ceilings:
         script=lambda wildcards, threads: ROOT / "workflow/scripts/measure_energy_ceilings.py",
         device=lambda wildcards, threads: run.device,
         device_type=run.device_type,
+        cpu_threads=CPU_THREADS,
         busy_gpu_max_wait_s=lambda wildcards, threads: config["busy_gpu_max_wait_s"],
         dtypes=ENERGY_MEASURED.get("dtypes", []),
         energy_protocol=json.dumps(ENERGY["protocol"]),
@@ -56,14 +60,17 @@ rule energy_patterns:
         jobs=lambda wildcards, threads: len(run.energy_jobs),
         patterns=lambda wildcards: run.energy_jobs[wildcards.job],
         device_type=run.device_type,
+        cpu_threads=CPU_THREADS,
         batch_size=ENERGY_MEASURED.get("batch_size"),
         dtypes=ENERGY_MEASURED.get("dtypes", []),
         layouts=config["layouts"],
         implementations=run.energy_implementations,
         device=lambda wildcards, threads: run.device,
         kernel_sources=run.kernel_sources,
+        implementation_hashes=hashes_of(run.energy_implementations),
+        torch=run.torch,
         busy_gpu_max_wait_s=lambda wildcards, threads: config["busy_gpu_max_wait_s"],
-        protocol=json.dumps(config["protocol"]),
+        protocol=json.dumps({name: config["protocol"][name] for name in ENERGY_USES}),
         energy_protocol=json.dumps(ENERGY["protocol"]),
         journal=RESULTS / "energy/journal",
     message:

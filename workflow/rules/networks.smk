@@ -26,6 +26,7 @@ rule measure_networks:
     params:
         script=lambda wildcards, threads: ROOT / "workflow/scripts/measure_networks.py",
         device_type=run.device_type,
+        cpu_threads=CPU_THREADS,
         size=MEASURED_NETWORKS.get("size"),
         accuracy_classes=MEASURED_NETWORKS.get("accuracy_classes", []),
         implementations=MEASURED_NETWORKS.get("implementations", []),
@@ -33,6 +34,8 @@ rule measure_networks:
         protocol=json.dumps(NETWORKS["protocol"]),
         journal=RESULTS / "networks/journal",
         kernel_sources=run.kernel_sources,
+        implementation_hashes=hashes_of(MEASURED_NETWORKS.get("implementations", [])),
+        torch=run.torch,
         device=lambda wildcards, threads: run.device,
         busy_gpu_max_wait_s=lambda wildcards, threads: config["busy_gpu_max_wait_s"],
     message:
@@ -65,6 +68,7 @@ rule profile_networks:
     params:
         script=lambda wildcards, threads: ROOT / "workflow/scripts/profile_networks.py",
         device_type=run.device_type,
+        cpu_threads=CPU_THREADS,
         size=MEASURED_NETWORKS.get("size"),
         accuracy_classes=MEASURED_NETWORKS.get("accuracy_classes", []),
         implementation=MEASURED_NETWORKS.get("implementations", [""])[0],
@@ -72,6 +76,8 @@ rule profile_networks:
         device=lambda wildcards, threads: run.device,
         busy_gpu_max_wait_s=lambda wildcards, threads: config["busy_gpu_max_wait_s"],
         kernel_sources=run.kernel_sources,
+        implementation_hashes=hashes_of(MEASURED_NETWORKS.get("implementations", [])[:1]),
+        torch=run.torch,
     message:
         "Profiling networks kernel by kernel"
     shell:

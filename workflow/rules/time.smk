@@ -6,6 +6,9 @@ MEASURED = config.get(run.device_type, {})
 TIMING_THREADS = 1 if run.device_type == "cuda" else workflow.cores
 TIMING_GPUS = 1 if run.device_type == "cuda" else 0
 
+# On a CPU --cores decides how many threads multiply. As a parameter, so that no table mixes numbers of threads.
+CPU_THREADS = workflow.cores if run.device_type == "cpu" else 0
+
 
 rule measure_ceilings:
     output:
@@ -22,6 +25,7 @@ rule measure_ceilings:
         script=lambda wildcards, threads: ROOT / "workflow/scripts/measure_ceilings.py",
         device=lambda wildcards, threads: run.device,
         device_type=run.device_type,
+        cpu_threads=CPU_THREADS,
         dtypes=MEASURED.get("dtypes", []),
         busy_gpu_max_wait_s=lambda wildcards, threads: config["busy_gpu_max_wait_s"],
     message:
@@ -54,11 +58,14 @@ rule time_patterns:
         jobs=lambda wildcards, threads: len(run.jobs),
         patterns=lambda wildcards: run.jobs[wildcards.job],
         device_type=run.device_type,
+        cpu_threads=CPU_THREADS,
         batch_size=MEASURED.get("batch_size"),
         dtypes=MEASURED.get("dtypes", []),
         layouts=config["layouts"],
         implementations=run.implementations,
         kernel_sources=run.kernel_sources,
+        implementation_hashes=hashes_of(run.implementations),
+        torch=run.torch,
         protocol=json.dumps(config["protocol"]),
         journal=RESULTS / "time/journal",
         busy_gpu_max_wait_s=lambda wildcards, threads: config["busy_gpu_max_wait_s"],

@@ -1,4 +1,6 @@
-# What `python -m ksmm tune` does, as a job: `snakemake --cores all tune`. It is no part of `all`, which uses what is tuned.
+# What `python -m ksmm tune` finds, as a job: `snakemake --cores all tune`. It is no part of `all`. What it finds stays in
+# results/<device>/tuning.json, to be compared with the untuned and published: unlike the command, it writes nothing to
+# the tuning file that ksmm multiplies by, since that would change what the run measures while it runs.
 
 
 rule tune:
