@@ -46,8 +46,21 @@ struct Pipeline {
                          Way::transposes_y ? y + index % buffers * bytes * problem.b : nullptr);
   }
 
+  const Configuration* configuration_of(const Passes& passes) const {
+    return choose_product(Way::products(passes.product), passes, machine);
+  }
+
+  // What is done to W once, for the parts that are multiplied as the second one is: all but, perhaps, those at the
+  // ends.
+  cudaError_t prepare_weight(Operands* used, cudaStream_t stream) const {
+    const Passes passes = part(1);
+    const Configuration* configuration = configuration_of(passes);
+    if (configuration == nullptr) return cudaErrorInvalidValue;
+    return hopper::prepare_weight(*configuration, passes, used, workspace, stream);
+  }
+
   cudaError_t multiply(const Passes& passes, cudaStream_t stream) const {
-    const Configuration* configuration = choose_product(Way::products(passes.product), passes, machine);
+    const Configuration* configuration = configuration_of(passes);
     if (configuration == nullptr) return cudaErrorInvalidValue;
     return configuration->launch(passes.product, passes.of_product, Way::part(machine, plan.multiplying), workspace,
                                  stream);
@@ -98,7 +111,9 @@ cudaError_t launch(const Problem& problem, const Operands& operands, const Machi
   };
   char* const x = allocate(buffers * bytes * problem.c);
   char* const y = Way::transposes_y ? allocate(buffers * bytes * problem.b) : nullptr;
-  return Pipeline<Way>{problem, used, machine, workspace, plan, bytes, x, y}.run(stream, {&even, &odd});
+  const Pipeline<Way> pipeline{problem, used, machine, workspace, plan, bytes, x, y};
+  const cudaError_t error = pipeline.prepare_weight(&used, stream);  // which the pipeline's parts then have
+  return error == cudaSuccess ? pipeline.run(stream, {&even, &odd}) : error;
 }
 
 template <class Way>
