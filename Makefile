@@ -46,7 +46,7 @@ publish: $(INSTALLED)
 	@test -n "$(DEVICE)" || { echo "name the device: make publish DEVICE=..."; exit 2; }
 	@$(BIN)/python workflow/scripts/publish.py --device "$(DEVICE)"
 
-# The kernel is built first: where it is missing, its tests are skipped.
+# The kernel is built first, since its tests are skipped where it is missing.
 test: $(INSTALLED)
 	$(BIN)/python -m ksmm build
 	$(BIN)/pytest -n $(TEST_PROCESSES)

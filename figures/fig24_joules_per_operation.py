@@ -31,6 +31,10 @@ def caption(table: pd.DataFrame) -> str:
     return sentences(
         "Energy of one product over its 2·B·abcd useful operations, in picojoules; power at rest is included. What an "
         "implementation computes beyond that (the zeros of dense) or moves about does not count as useful.",
+        "Boxes of fewer patterns than others (n) are not to be compared with those: bmm_strided takes batch_first for "
+        "d = 1 alone."
+        if any(len({len(values) for values in members.values()}) > 1 for members in panels.values())
+        else "",
         energies.of_the_authors(rows),
         convention(Group(1, 1, values) for members in panels.values() for values in members.values()),
         conditions(rows, " and ".join(used), rows.set_index(ratios.PROBLEM).index),
