@@ -100,16 +100,10 @@ def _allowed(error: ValidationError) -> str:
         "minItems": lambda: f"it must have at least {value} entry",
         "minLength": lambda: "it must not be empty",
         "uniqueItems": lambda: "its entries must differ from one another",
-        "anyOf": lambda: f"it must be the word all, or a list of {_fewest(value)}names",
+        "anyOf": lambda: "it must be the word all, or a list of names",
         "pattern": lambda: _PATTERN_MEANINGS.get(value, f"it must match {value}"),
     }
     return phrases.get(error.validator, lambda: error.message)()
-
-
-def _fewest(alternatives: list[dict]) -> str:
-    """How many entries the list must have that is one of the alternatives of a schema, in words."""
-    fewest = max(alternative.get("minItems", 0) for alternative in alternatives)
-    return f"at least {fewest} of the " if fewest else ""
 
 
 _PATTERN_MEANINGS = {

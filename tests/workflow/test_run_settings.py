@@ -57,7 +57,8 @@ def test_jobs_import_the_ksmm_beside_the_snakefile_whatever_is_installed(monkeyp
         (folder / "ksmm").mkdir(parents=True)
         (folder / "ksmm" / "__init__.py").touch()
     monkeypatch.setenv("PATH", os.environ["PATH"])
-    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.setenv("PYTHONPATH", "")  # so that it is put back, also where there was none
+    monkeypatch.delenv("PYTHONPATH")
     if before is not None:
         monkeypatch.setenv("PYTHONPATH", str(tmp_path / before))
     run_devices.use_own_python(tmp_path)
