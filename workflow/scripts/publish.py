@@ -105,8 +105,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", required=True, help="the name of its folder in results/, e.g. nvidia-h200")
     device = parser.parse_args().device
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
-    logging.getLogger("ksmm").setLevel(logging.WARNING)
     if Path(device).name != device:
         parser.exit(2, f"the device is {device!r}; name a folder in results/: make publish DEVICE=...\n")
     results, published = Path("results", device), Path("measurements", device)
@@ -122,4 +120,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    logging.getLogger("ksmm").setLevel(logging.WARNING)  # what aggregating says was said when the run did it
     main()
