@@ -65,20 +65,25 @@ def _what_would_be_lost(module: nn.Module) -> str | None:
 def _shared(model: nn.Module, name: str, module: nn.Module) -> str | None:
     """Where else a layer, or one of its parameters or their memory, is used; None if nowhere."""
     own = {id(parameter): own_name for own_name, parameter in module.named_parameters(recurse=False)}
-    memory = {_address(parameter): own_name for own_name, parameter in module.named_parameters(recurse=False)}
+    memory = [(own_name, _memory(parameter)) for own_name, parameter in module.named_parameters(recurse=False)]
     for other, parameter in model.named_parameters(remove_duplicate=False):
         if other.rpartition(".")[0] == name:
             continue
         if id(parameter) in own:
             return f"its {own[id(parameter)]} is shared with {other}, which would keep the old one"
-        address = _address(parameter)
-        if address and address in memory:
-            return f"its {memory[address]} lies in the same memory as {other}, which would keep the old one"
+        theirs = _memory(parameter)
+        for own_name, ours in memory:
+            if max(ours.start, theirs.start) < min(ours.stop, theirs.stop):
+                return f"its {own_name} lies in the same memory as {other}, which would keep the old one"
     return None
 
 
-def _address(parameter: nn.Parameter) -> int:
-    """Of its memory; 0 if it has none (the meta device) or several (sparse)."""
-    if parameter.is_meta or parameter.layout != torch.strided:
-        return 0
-    return parameter.untyped_storage().data_ptr()
+def _memory(parameter: nn.Parameter) -> range:
+    """The addresses from its first element to its last; of one that has none (the meta device, sparse) no address.
+
+    Not those of its storage: parameters that are parts of one buffer, each its own, are not shared.
+    """
+    if parameter.is_meta or parameter.layout != torch.strided or parameter.numel() == 0:
+        return range(0)
+    last = sum((size - 1) * stride for size, stride in zip(parameter.shape, parameter.stride(), strict=True))
+    return range(parameter.data_ptr(), parameter.data_ptr() + (last + 1) * parameter.element_size())

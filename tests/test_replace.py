@@ -192,6 +192,15 @@ def integers(model):
     model[0].weight = nn.Parameter(torch.zeros(64, 32, dtype=torch.int8), requires_grad=False)
 
 
+def test_parts_of_one_buffer_are_not_shared():
+    model = nn.Sequential(nn.Linear(32, 64), nn.Linear(64, 32))
+    buffer = torch.randn(2, 64 * 32)
+    for layer, part in zip(model, buffer, strict=True):
+        layer.weight = nn.Parameter(part.view_as(layer.weight))
+    ksmm.replace_linear(model, lambda columns, rows: [(1, rows, columns, 1)], modules="*")
+    assert all(isinstance(layer, ksmm.KSLinear) for layer in model)
+
+
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
