@@ -88,9 +88,9 @@ def test_it_becomes_snakemake_with_the_same_arguments_and_more(remembered, monke
 def test_it_has_the_environment_of_the_run_but_for_what_is_set_anew(remembered, monkeypatch, caplog):
     import run_command
 
-    assert run_command.environment_at_start().get("HOME") == os.environ.get("HOME")
+    assert run_command.environment_of_caller().get("HOME") == os.environ.get("HOME")
     before = {"KSMM_SLURM_SITE": "my.yaml", "KSMM_CUDA_ARCHITECTURES": "80", "HOME": "/home/before"}
-    monkeypatch.setattr(run_command, "environment_at_start", lambda: before)
+    monkeypatch.setattr(run_command, "environment_of_caller", lambda: before)
     run_command.remember(["all"], remembered / "results", None)
     run_command._held.pop().close()
     started = []

@@ -43,7 +43,7 @@ def remember(arguments: list[str], results: Path, device: str | None) -> None:
     content = {
         "arguments": arguments,
         "folder": _folder_of_call(arguments),
-        "variables": {name: value for name, value in environment_at_start().items() if name in VARIABLES},
+        "variables": {name: value for name, value in environment_of_caller().items() if name in VARIABLES},
         "results": str(results),
         "device": device,
         "host": socket.gethostname(),
@@ -61,7 +61,7 @@ def remember(arguments: list[str], results: Path, device: str | None) -> None:
     write_atomically(FILE, json.dumps(content, indent=1) + "\n")
 
 
-def environment_at_start() -> dict[str, str]:
+def environment_of_caller() -> dict[str, str]:
     """The environment that the caller gave: without what workflow/slurm_site.py has put there from the site's file."""
     try:
         entries = Path("/proc/self/environ").read_bytes().split(b"\0")
