@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import pytest
 import torch
 
 from ksmm import Pattern
@@ -58,6 +59,15 @@ def assert_close(y: torch.Tensor, reference: torch.Tensor, allowed: float, conte
     assert error < allowed, f"relative error {error:.2e} {context}"  # NaN is not smaller than anything
     largest = difference.abs().max().item()
     assert largest < 20 * allowed, f"largest error of one output {largest:.2e} {context}"
+
+
+def number_of(name: str, x: torch.Tensor, weight: torch.Tensor, layout: str = "batch_first") -> int:
+    """A configuration's number; skips where this device does not have it."""
+    for entry in torch.ops.ksmm.configurations(x, weight, layout):
+        number, own = entry.split(" ", 1)
+        if own == name:
+            return int(number)
+    pytest.skip(f"no {name} on this device")
 
 
 def put_infinities(tensor: torch.Tensor, count: int) -> None:

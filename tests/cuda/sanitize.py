@@ -3,13 +3,15 @@
     compute-sanitizer --tool memcheck --error-exitcode 1 python tests/cuda/sanitize.py
     compute-sanitizer --tool racecheck --error-exitcode 1 python tests/cuda/sanitize.py
 
-With `chains` as an argument two factors in one launch alone, with the name of a configuration that alone. Exit status
+With `chains` as an argument two factors in one launch alone, with the name of a configuration that alone, and with
+`--products 4` no more than its first four (racecheck takes minutes for one of tens of thousands of copies). Exit status
 1 after a wrong result. PyTorch's caching allocator is off, so that every operand is an allocation of its own and
 memcheck sees each access outside of it.
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import os
 import sys
@@ -102,8 +104,8 @@ def problems(only: str | None) -> Iterator[tuple[tuple[int, int, int, int], int,
             yield from ((entries, LARGE, index, name) for index, entries in enumerate(own))
 
 
-def wrong_products(only: str | None = None) -> tuple[int, int]:
-    """How many products were wrong, of how many; of one configuration only, if it is named."""
+def wrong_products(only: str | None = None, most: int | None = None) -> tuple[int, int]:
+    """How many products were wrong, of how many; of one configuration only, if it is named, and of so many at most."""
     wrong = count = 0
     for (entries, batch, index, name_of_one), dtype, layout in itertools.product(
         problems(only), DTYPES.values(), LAYOUTS
@@ -123,6 +125,8 @@ def wrong_products(only: str | None = None) -> tuple[int, int]:
                 if not error < TOLERANCES[dtype]:
                     wrong += 1
                     sys.stderr.write(f"{problem}, {name}: relative error {error:.2e}\n")
+                if count == most:
+                    return wrong, count
     return wrong, count
 
 
@@ -148,6 +152,10 @@ def wrong_chains() -> tuple[int, int]:
 
 def main() -> int:
     """0 if every product is right, 1 if one is wrong, 2 if there is none, or the kernel cannot be run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", nargs="*", help="chains, or the words of a configuration's name")
+    parser.add_argument("--products", type=int, help="at most so many, chains aside")
+    arguments = parser.parse_args()
     if not torch.cuda.is_available():
         sys.stderr.write("no CUDA device\n")
         return 2
@@ -157,9 +165,9 @@ def main() -> int:
         sys.stderr.write(f"{reason}\n")
         return 2
     torch.manual_seed(torch.seed() % 2**31)
-    only = " ".join(sys.argv[1:]) or None
+    only = " ".join(arguments.name) or None
     counts = [wrong_chains()] if only in (None, "chains") else []
-    counts += [wrong_products(only)] if only != "chains" else []
+    counts += [wrong_products(only, arguments.products)] if only != "chains" else []
     wrong, count = (sum(numbers) for numbers in zip(*counts, strict=True))
     if count == 0:
         sys.stderr.write(f"{only}: no product here is of a configuration of that name\n")

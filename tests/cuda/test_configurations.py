@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 
 from ksmm.patterns import Pattern
 from ksmm.problem import DTYPES, LAYOUTS, Problem
-from tests.cuda.products import assert_close, assert_close_where_finite, inputs, put_infinities, stored_as, tolerance
+from tests.cuda.products import (
+    assert_close,
+    assert_close_where_finite,
+    inputs,
+    number_of,
+    put_infinities,
+    stored_as,
+    tolerance,
+)
 from tests.shapes import bias_of, examples, expected, poison, problems
 
 pytestmark = pytest.mark.cuda
@@ -50,10 +58,9 @@ def test_strict_tiles_of_large_problems(
     problem = Problem(Pattern(*entries), batch, torch.float32, layout, "cuda")
     x, weight = inputs(problem)
     stored, bias = stored_as(weight, order), bias_of(problem, with_bias)
-    listed = [entry.split(" ", 1) for entry in torch.ops.ksmm.configurations(x, stored, layout)]
-    numbers = {name: int(number) for number, name in listed}
+    number = number_of("strict", x, stored, layout)
     poison(problem)
-    y = operator(x, stored, layout, bias, "strict", numbers["strict"])
+    y = operator(x, stored, layout, bias, "strict", number)
     assert_close(y, expected(x, weight, layout, bias), tolerance(problem.dtype, problem.pattern))
 
 
@@ -110,13 +117,10 @@ def test_several_passes_take_a_long_batch_in_parts(operator, name: str, dtype: t
     x, weight = inputs(problem)
     bias = bias_of(problem, True)
     stored = stored_as(weight, "packed")
-    listed = [entry.split(" ", 1) for entry in torch.ops.ksmm.configurations(x, stored, "batch_first")]
-    numbers = {name: int(number) for number, name in listed}
-    if name not in numbers:
-        pytest.skip("no configuration in several passes for this device")
+    number = number_of(name, x, stored)
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
-    y = operator(x, stored, "batch_first", bias, "default", numbers[name])
+    y = operator(x, stored, "batch_first", bias, "default", number)
     assert torch.cuda.max_memory_allocated() - before < y.nbytes + 1.1 * 2**30  # what goes from pass to pass
     rows = torch.arange(0, batch, 97, device="cuda")
     assert_close(y[rows], expected(x[rows], weight, "batch_first", bias), tolerance(dtype, problem.pattern))
@@ -134,6 +138,8 @@ def test_several_passes_take_a_long_batch_in_parts(operator, name: str, dtype: t
         ((1, 512, 512, 24), 25088, torch.float32, "overlapped passes"),
         ((1, 768, 768, 8), 25088, torch.float32, "overlapped passes"),
         ((4, 384, 384, 4), 25088, torch.float32, "halves first 4"),
+        ((3, 128, 128, 64), 25088, torch.float32, "halves first sectors 64"),
+        ((4, 48, 192, 64), 25088, torch.float32, "halves first sectors 64"),
         ((1, 64, 64, 64), 4096, torch.float16, "planes sector"),
         ((4, 64, 64, 16), 1, torch.float16, "few"),
         ((1, 256, 256, 1), 1, torch.float16, "few"),

@@ -15,6 +15,7 @@ from tests.cuda.products import (
     assert_close_where_finite,
     check,
     inputs,
+    number_of,
     put_infinities,
     stored_as,
     tolerance,
@@ -137,9 +138,7 @@ def test_rows_that_no_vector_fits_by_way_of_copies(dtype: torch.dtype, batch: in
         x = buffer[offset:].view(pattern.columns, batch)
         weight = torch.randn(pattern.weight_shape, device="cuda").div(pattern.c**0.5).to(dtype)
         bias = torch.randn(pattern.rows, device="cuda").to(dtype)
-        numbers = dict(
-            reversed(entry.split(" ", 1)) for entry in torch.ops.ksmm.configurations(x, weight, "batch_last")
-        )
-        y = torch.ops.ksmm.ks_matmul(x, weight, "batch_last", bias, "default", int(numbers["padded"]))
+        number = number_of("padded", x, weight, "batch_last")
+        y = torch.ops.ksmm.ks_matmul(x, weight, "batch_last", bias, "default", number)
         expected = reference_matmul(weight.double(), x.double(), "batch_last") + bias.double()[:, None]
         assert_close(y, expected, tolerance(dtype, pattern))

@@ -9,7 +9,7 @@ import torch
 
 from ksmm.patterns import Pattern
 from ksmm.problem import Problem
-from tests.cuda.products import assert_close, inputs, stored_as, tolerance
+from tests.cuda.products import assert_close, inputs, number_of, stored_as, tolerance
 from tests.shapes import bias_of, expected
 
 pytestmark = pytest.mark.cuda
@@ -26,15 +26,6 @@ KINDS = (
     ("overlapped two passes", torch.bfloat16),
 )
 kinds = pytest.mark.parametrize(("name", "dtype"), KINDS, ids=str)
-
-
-def number_of(name: str, x: torch.Tensor, weight: torch.Tensor) -> int:
-    """The configuration's number; skips where this device does not have it."""
-    for entry in torch.ops.ksmm.configurations(x, weight, "batch_first"):
-        number, own = entry.split(" ", 1)
-        if own == name:
-            return int(number)
-    pytest.skip(f"no {name} on this device")
 
 
 @kinds

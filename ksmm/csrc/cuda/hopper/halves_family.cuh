@@ -22,9 +22,10 @@ struct HalvesConfiguration {
            machine.shared_limit >= Tile::shared_bytes && InParts::takes(problem, operands, machine);
   }
 
-  // What an H200 took: fitted to 25,088 rows of 122 products, 105 of them within a tenth, all but two within a fifth.
+  // What an H200 took: fitted to 25,088 rows of 122 products, 105 of them within a tenth, all but two within a fifth;
+  // sectors, handed out in turn, to 38 others, 36 within a tenth.
   static constexpr Times measured() {
-    if (ACCESS == Access::sectors) return ROWS == 64 ? Times{1.50e-6, 6.4e-6} : Times{1.12e-6, 6.6e-6};
+    if (ACCESS == Access::sectors) return ROWS == 64 ? Times{1.40e-6, 5.8e-6} : Times{1.26e-6, 4.6e-6};
     if (PLANES == 8) return ROWS == 64 ? Times{1.75e-6, 4.4e-6} : Times{3.1e-6, 3.5e-6};
     if (PLANES == 4) return {1.42e-6, 3.8e-6};
     if (PLANES == 3) return {2.45e-6, 3.9e-6};
@@ -33,10 +34,11 @@ struct HalvesConfiguration {
     return ROWS == 128 ? Times{1.76e-6, 4.4e-6} : ROWS == 96 ? Times{1.31e-6, 4.5e-6} : Times{0.99e-6, 2.9e-6};
   }
 
-  // With many j, tiles of sectors took 1.3 to 2.2 times as long as with few, and longer than those in parts, but where
-  // a single tile covers b: why is not known.
-  static bool scatters(const Problem& problem) {
-    return ACCESS == Access::sectors && problem.d >= 64 && !(problem.a == 1 && problem.b <= ROWS && ROWS == 64);
+  // How much longer a stage takes where each sector of many is read by one block only: memory rules then, more so the
+  // fewer r are multiplied by what is read.
+  static double read_once(const Problem& problem) {
+    if (ACCESS != Access::sectors || problem.b > ROWS || problem.d <= 32) return 1;
+    return ROWS == 64 ? 1.35 : 1.8;
   }
 
   // Tiles one after another on each multiprocessor, and two launches more.
@@ -44,15 +46,22 @@ struct HalvesConfiguration {
     const double share = 1.0 / machine.multiprocessors;
     const double slower = 21 * 1.98e9 / (machine.cache_rate * share);  // than an H200
     const double cut_off = problem.d % PLANES == 0 ? 1 : 1.3;          // sectors of Y
-    const double factor = slower * cut_off * (scatters(problem) ? 1.65 : 1);
+    const double factor = slower * cut_off;
     const double waves = std::ceil(InParts::tiles(problem) * share);
-    const double work = waves * (parts_of(problem.c, K) * measured().stage + measured().tile) * factor;
+    const double stage = measured().stage * read_once(problem);
+    const double work = waves * (parts_of(problem.c, K) * stage + measured().tile) * factor;
     const double features = static_cast<double>(problem.a * problem.d * (problem.b + problem.c));
     return 16e-6 + std::max(work, 4.0 * static_cast<double>(problem.batch) * features / machine.memory_rate);
   }
 
   static cudaError_t prepare(const Problem& problem, Operands* operands, const Workspace& workspace,
                              cudaStream_t stream) {
+    return prepare_counting(problem, operands, nullptr, workspace, stream);
+  }
+
+  // Also sets *handed_out to zero, unless it is null.
+  static cudaError_t prepare_counting(const Problem& problem, Operands* operands, int* handed_out,
+                                      const Workspace& workspace, cudaStream_t stream) {
     if (operands->prepared.owner == &identity) return cudaSuccess;
     HalvesTask task = {};
     task.weight = static_cast<const float*>(operands->weight);
@@ -67,6 +76,7 @@ struct HalvesConfiguration {
     task.stages = static_cast<char*>(allocate(tiles * parts_of(problem.c, Tile::k) * Tile::weight_bytes));
     task.scales = static_cast<float*>(allocate(tiles * PLANES * Tile::rows * 4));
     task.uneven = static_cast<int*>(allocate(tiles * 4));
+    task.handed_out = handed_out;
     operands->prepared = {&identity, {task.stages, task.scales, task.uneven}};
     return launch_overlapping(prepare_halves<Tile>, tiles, halves_threads, 0, 1, stream, task);
   }
@@ -74,12 +84,16 @@ struct HalvesConfiguration {
   static cudaError_t launch(const Problem& problem, const Operands& operands, const Machine& machine,
                             const Workspace& workspace, cudaStream_t stream) {
     Operands used = operands;
-    cudaError_t error = prepare(problem, &used, workspace, stream);
+    // preparing W sets the counter to zero, for one launch: with W prepared before, tiles keep a fixed order
+    int* const handed_out = Tile::in_turn && operands.prepared.owner != &identity
+                                ? static_cast<int*>(workspace.allocate(sizeof(int), workspace.context))
+                                : nullptr;
+    cudaError_t error = prepare_counting(problem, &used, handed_out, workspace, stream);
     const void* const* places = used.prepared.places;
     const auto tiles = static_cast<size_t>(InParts::tiles(problem));
-    const HalvesOfWeight halves = {static_cast<const char*>(places[0]), static_cast<const float*>(places[1]),
-                                   static_cast<const int*>(places[2]),
-                                   static_cast<uint64_t*>(workspace.allocate(8 * tiles, workspace.context))};
+    const HalvesOfWeight halves = {
+        static_cast<const char*>(places[0]), static_cast<const float*>(places[1]), static_cast<const int*>(places[2]),
+        static_cast<uint64_t*>(workspace.allocate(8 * tiles, workspace.context)), handed_out};
     if (error == cudaSuccess) error = launch_tile<Tile>(problem, used, machine, stream, halves);
     if (error != cudaSuccess) return error;
     return launch_tile<typename InParts::Any>(problem, used, machine, stream, halves);

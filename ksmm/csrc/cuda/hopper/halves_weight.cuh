@@ -14,6 +14,7 @@ struct HalvesTask {
   char* stages;
   float* scales;
   int* uneven;
+  int* handed_out;  // to be zero, or null
 };
 
 constexpr int halves_threads = 512;
@@ -94,6 +95,8 @@ __global__ void __launch_bounds__(halves_threads) prepare_halves(const HalvesTas
   }
   const bool uneven = __syncthreads_or(!is_even);
   if (threadIdx.x == 0) task.uneven[tile] = uneven;
+  if constexpr (Tile::in_turn)
+    if (threadIdx.x == 0 && tile == 0 && task.handed_out != nullptr) *task.handed_out = 0;
 }
 
 }  // namespace ksmm::hopper

@@ -27,6 +27,7 @@ namespace ksmm::hopper {
 template <class Tile>
 struct Tf32Shared {
   Barrier full[Tile::stages], split[Tile::stages], empty[Tile::stages];
+  int tile[Tile::stages];  // of which a stage is, where tiles are handed out in turn
 };
 
 struct Tf32Position {
@@ -50,6 +51,23 @@ __device__ inline Tf32Position position_of(const Tf32Task& task, int tile) {
   if (!sectors) at.plane_tile = next(task.plane_tiles);
   at.i = tile;
   return at;
+}
+
+// The tile of this block that follows `tile`. In turn, whoever asks gets the next: blocks whose tiles share lines of X
+// and Y are then never further apart than a tile takes. In a fixed order some fall behind from tile to tile (memory
+// serves some multiprocessors better), until a line has left the L2 cache before the last of those that share it comes:
+// with d = 64 and more such products took twice as long. Asked for before the tile is copied, the answer is there in
+// time.
+__device__ inline int ask_for_tile(const Tf32Task& task, int tile) {
+  const int blocks = static_cast<int>(gridDim.x);
+  return blocks + (task.halves.handed_out == nullptr ? tile : atomicAdd(task.halves.handed_out, 1));
+}
+
+// The tile of the ring's next stage.
+template <class Tile>
+__device__ inline int tile_of_stage(Tf32Shared<Tile>& shared, const Ring<Tile::stages>& ring) {
+  shared.full[ring.slot].wait(ring.phase);
+  return shared.tile[ring.slot];
 }
 
 // The number of a tile of W.
@@ -105,16 +123,26 @@ __device__ inline void copy_weight(const Tf32Task& task, const Tf32Position& at,
 template <class Tile>
 __device__ inline void produce(const Tf32Task& task, char* stages, Tf32Shared<Tile>& shared) {
   Ring<Tile::stages> ring;
-  for (int tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
+  for (int tile = blockIdx.x, asked = 0; tile < task.tiles; tile = Tile::in_turn ? asked : tile + gridDim.x) {
+    if constexpr (Tile::in_turn) asked = ask_for_tile(task, tile);
     const Tf32Position at = position_of<Tile>(task, tile);
-    if (leaves_out<Tile>(task, at, tile)) continue;
+    if (leaves_out<Tile>(task, at, tile)) {
+      if constexpr (Tile::in_turn) task.halves.left[tile] = ~0ull;  // those that multiply do not hear of it
+      continue;
+    }
     for (int k = 0; k < task.c; k += Tile::k, ring.advance()) {
       char* const stage = stages + ring.slot * Tile::stage_bytes;
       shared.empty[ring.slot].wait(ring.phase ^ 1);
+      if constexpr (Tile::in_turn) shared.tile[ring.slot] = tile;
       shared.full[ring.slot].arrive_expecting(Tile::x_bytes + Tile::weight_bytes);
       copy_x<Tile>(task, at, k, stage, shared.full[ring.slot]);
       copy_weight<Tile>(task, at, k, stage, shared.full[ring.slot]);
     }
+  }
+  if constexpr (Tile::in_turn) {  // a stage of no tile: the end
+    shared.empty[ring.slot].wait(ring.phase ^ 1);
+    shared.tile[ring.slot] = task.tiles;
+    shared.full[ring.slot].arrive();
   }
 }
 
@@ -157,9 +185,10 @@ __device__ inline void consume(const Tf32Task& task, char* stages, char* staging
   Ring<Tile::stages> ring;
   const auto slot_before = [&] { return ring.slot == 0 ? Tile::stages - 1 : ring.slot - 1; };
   bool begun = false;
-  for (int tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
+  for (int tile = Tile::in_turn ? tile_of_stage(shared, ring) : blockIdx.x; tile < task.tiles;
+       tile = Tile::in_turn ? tile_of_stage(shared, ring) : tile + gridDim.x) {
     const Tf32Position at = position_of<Tile>(task, tile);
-    if (leaves_out<Tile>(task, at, tile)) {
+    if (!Tile::in_turn && leaves_out<Tile>(task, at, tile)) {
       if constexpr (Tile::in_halves) leave(task, tile, true, consumer);
       continue;
     }
@@ -209,6 +238,7 @@ __global__ void __launch_bounds__(Tile::threads, 1) multiply_tf32(const __grid_c
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   static_assert(
       registers_suffice<consumer_threads, Tile::consumer_registers, Tile::producer_threads, Tile::producer_registers>);
+  static_assert(sizeof(Tf32Shared<Tile>) <= Tile::barrier_bytes);
   extern __shared__ char memory[];
   char* const stages = memory + (1024 - shared_address(memory) % 1024) % 1024;
   char* const staging = stages + Tile::stages * Tile::stage_bytes;

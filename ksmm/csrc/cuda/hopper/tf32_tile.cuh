@@ -60,6 +60,10 @@ struct Tf32Tile {
                                             : in_halves ? 24
                                                         : 40;
 
+  // Tiles of sectors are handed out in turn (tf32_kernel.cuh), where halves leave the matrix units time to wait for
+  // memory: in parts it changed nothing.
+  static constexpr bool in_turn = in_halves && ACCESS == Access::sectors;
+
   // Y of batch_first passes through places that warps have in turns: 16 n of y_columns r, or 8 n where there are 8
   // planes. They lie beside the stages, or, where these leave no room, in the stage that was read last.
   static constexpr bool staged = ACCESS != Access::rows;
