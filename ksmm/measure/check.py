@@ -7,12 +7,16 @@ from collections.abc import Iterator
 
 import torch
 
+from ksmm.measure import memory
 from ksmm.measure.inputs import Inputs
 from ksmm.problem import Problem
 from ksmm.reference import reference_matmul
 
 _CHUNK_ELEMENTS = 2**24
 """Elements of X and Y that are handled in float64 at a time: 128 MiB, a few times that with temporaries."""
+
+_KEPT_SHARE = 8
+"""One part in so many of the memory that is available may be taken by a reference that is kept."""
 
 _ROUNDOFF = {torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 
@@ -43,14 +47,15 @@ def tolerance(dtype: torch.dtype, c: int) -> float:
 class Reference:
     """The product of one pair of operands in float64, block by block, so that memory stays bounded.
 
-    A block is some rows of the batch and one i (of a): Y[:, i] depends on the weights of that i alone. Blocks are
-    kept for the next implementation where all of them together take at most `keep_bytes`.
+    A block is some rows of the batch and some i (of a): Y[:, i] depends on the weights of that i alone. Blocks are
+    kept for the next implementation where all of them together take at most `keep_bytes`; by default an eighth of
+    the memory that is available when the first is made.
     """
 
-    def __init__(self, problem: Problem, keep_bytes: int = 2**30) -> None:
+    def __init__(self, problem: Problem, keep_bytes: int | None = None) -> None:
         self._problem = problem
+        self._keep_bytes = keep_bytes
         self._kept: dict[tuple[int, int], torch.Tensor] = {}
-        self._keeps = problem.batch_size * problem.pattern.rows * 8 <= keep_bytes
 
     def relative_error(self, y: torch.Tensor, inputs: Inputs) -> float:
         """‖y − reference‖ / ‖reference‖ over the whole of y; NaN or infinite if y holds NaN or infinity.
@@ -60,33 +65,48 @@ class Reference:
             inputs: the operands; the same values each time, in either layout.
         """
         y = y if inputs.layout == "batch_first" else y.T
-        rows = self._problem.pattern.rows // self._problem.pattern.a
-        difference = norm = 0.0
-        for i, start, stop in self._blocks():
-            reference = self._block(i, start, stop, inputs)
-            computed = y[start:stop, i * rows : (i + 1) * rows].double()
-            difference += computed.sub_(reference).square_().sum().item()
-            norm += reference.square().sum().item()
+        # on the device until the end: asking for each block would wait for it
+        sums = torch.zeros(2, dtype=torch.float64, device=y.device)
+        for diagonal, batch in self._blocks():
+            reference = self._block(diagonal, batch, inputs)
+            computed = y[batch, _times(diagonal, self._problem.pattern.rows // self._problem.pattern.a)].double()
+            sums[0] += computed.sub_(reference).square_().sum()
+            sums[1] += reference.square().sum()
+        difference, norm = sums.tolist()
         if difference == 0.0:
             return 0.0
         return math.sqrt(difference / norm) if norm else math.inf
 
-    def _blocks(self) -> Iterator[tuple[int, int, int]]:
+    def _blocks(self) -> Iterator[tuple[slice, slice]]:
+        """Each block as its range of i and its range of the batch."""
         pattern, batch_size = self._problem.pattern, self._problem.batch_size
-        step = max(1, _CHUNK_ELEMENTS * pattern.a // (pattern.rows + pattern.columns))
-        for i in range(pattern.a):
+        elements = (pattern.rows + pattern.columns) // pattern.a  # of one i and one row of the batch
+        at_once = max(1, min(pattern.a, _CHUNK_ELEMENTS // (elements * batch_size)))
+        step = max(1, min(batch_size, _CHUNK_ELEMENTS // elements))
+        for i in range(0, pattern.a, at_once):
             for start in range(0, batch_size, step):
-                yield i, start, min(start + step, batch_size)
+                yield slice(i, min(i + at_once, pattern.a)), slice(start, min(start + step, batch_size))
 
-    def _block(self, i: int, start: int, stop: int, inputs: Inputs) -> torch.Tensor:
-        if (i, start) in self._kept:
-            return self._kept[i, start]
-        columns = self._problem.pattern.columns // self._problem.pattern.a
-        x = inputs.x_batch_first[start:stop, i * columns : (i + 1) * columns]
-        reference = reference_matmul(inputs.weight[i : i + 1], x, "batch_first")
-        if self._keeps:
-            self._kept[i, start] = reference
+    def _block(self, diagonal: slice, batch: slice, inputs: Inputs) -> torch.Tensor:
+        key = (diagonal.start, batch.start)
+        if key in self._kept:
+            return self._kept[key]
+        pattern = self._problem.pattern
+        x = inputs.x_batch_first[batch, _times(diagonal, pattern.columns // pattern.a)]
+        reference = reference_matmul(inputs.weight[diagonal], x, "batch_first")
+        if self._keeps(inputs):
+            self._kept[key] = reference
         return reference
+
+    def _keeps(self, inputs: Inputs) -> bool:
+        if self._keep_bytes is None:
+            self._keep_bytes = memory.available_bytes(inputs.weight.device.type) // _KEPT_SHARE
+        return self._problem.batch_size * self._problem.pattern.rows * 8 <= self._keep_bytes
+
+
+def _times(indices: slice, features: int) -> slice:
+    """The features of a range of i, each of which has so many."""
+    return slice(indices.start * features, indices.stop * features)
 
 
 def fault(y: object, problem: Problem) -> str | None:

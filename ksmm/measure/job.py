@@ -62,22 +62,18 @@ def run_job(
         protocol: see Protocol.
         record: the file to write.
         journal: a folder, which several jobs may share.
-        keep_journal: whether what is in the record stays in the journal, too. A pipeline may discard the record of a
-            job that ended well: because it was killed before it took notice, because another job of the same group
-            failed, because the clock went back. What aggregates the records then clears the journal.
-        busy_gpu_max_wait_s: for how many seconds to wait for a GPU on which another process computes. After that it is
-            measured all the same, and the record says so.
-        restart: what ends this process and starts a new one that calls run_job with the same arguments; a script gives
-            `reexecute`. With it the job goes on after a CUDA error that poisons the process, and after a measurement
-            that never ends (a compiler that runs for ever, a deadlock).
+        keep_journal: whether what is in the record stays in the journal, too, until that is aggregated: a pipeline may
+            discard a good record (it was killed, another job of the group failed, the clock went back).
+        busy_gpu_max_wait_s: to wait for a GPU on which another process computes; then it is measured, and marked.
+        restart: what ends this process and starts one that does the same; a script gives `reexecute`. With it the job
+            goes on after a CUDA error that poisons the process, and after a measurement that never ends.
         study: what is measured; by default the time, with the protocol.
 
     Raises:
         ValueError: an unknown name, an empty list, or a batch size below 1.
         DeviceAbsentError: no such device.
         UnwritableFolderError: nothing could be written to one of the folders.
-        PoisonedDeviceError: a CUDA error that this process cannot recover from, and no restart was given. The
-            measurement is journalled as failed; a new process measures the rest.
+        PoisonedDeviceError: a lasting CUDA error, journalled as failed, without restart; a new process does the rest.
     """
     study = study or Study(protocol)
     tasks = list_tasks(patterns, device_type, batch_size, dtypes, layouts, implementations)

@@ -34,6 +34,8 @@ class Measurement:
         device_state: clocks, power and temperature just after timing, as far as NVML says.
         note: anything else worth knowing.
         configuration: the name of the kernel's configuration; empty for others, on a CPU, and for what has no time.
+        gpu: a hash of the UUID of the GPU that it was made on, which for a job that was stopped and went on elsewhere
+            need not be that of the record; empty on a CPU, and in records of earlier versions of ksmm.
         energy: what energy_values returns, where the energy was measured; the times are then of the same windows.
     """
 
@@ -58,12 +60,13 @@ class Measurement:
     device_state: dict[str, float] = dataclasses.field(default_factory=dict)
     note: str = ""
     configuration: str = ""
+    gpu: str = ""
     energy: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, object]:
         """The fields by name, numbers rounded to six significant digits (a clock tells no more), texts on one line.
 
-        The energy is left out where none was measured, the configuration where there is none to name.
+        The energy is left out where none was measured, configuration and GPU where there is none to name.
         """
         values = dataclasses.asdict(self)
         for name in ("reason", "note"):
@@ -73,9 +76,10 @@ class Measurement:
             values[name] = [_rounded(sample) for sample in values[name]]
         for name in ("median_s", "iqr_s", "relative_error", "tolerance", "duration_s"):
             values[name] = None if values[name] is None else _rounded(values[name])
-        energy, configuration = values.pop("energy"), values.pop("configuration")
-        if configuration:
-            values["configuration"] = configuration
+        energy = values.pop("energy")
+        for name in ("configuration", "gpu"):
+            if not values[name]:
+                del values[name]
         return values if energy is None else values | {"energy": rounded(energy)}
 
     @classmethod

@@ -108,13 +108,18 @@ def device_facts(device_type: str) -> dict[str, object]:
     if device_type == "cuda":
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())
         facts |= {
-            "id_hash": _hashed(nvidia.current_gpu() or ""),
+            "id_hash": gpu_hash(),
             "driver": nvidia.driver_version(),
             "compute_capability": f"{properties.major}.{properties.minor}",
             "multiprocessors": properties.multi_processor_count,
             "memory_bytes": properties.total_memory,
         }
     return facts
+
+
+def gpu_hash() -> str:
+    """A hash of the UUID of the GPU that this process computes on, so that GPUs can be told apart."""
+    return _hashed(nvidia.current_gpu() or "")
 
 
 def software_facts() -> dict[str, object]:

@@ -1,8 +1,6 @@
 """Whatever an implementation does becomes a status with a reason, and never a time of a wrong result."""
 
 import dataclasses
-import json
-import time
 
 import pytest
 import torch
@@ -14,7 +12,7 @@ from ksmm.measure.errors import one_line
 from ksmm.measure.measurement import Measurement
 from ksmm.patterns import Pattern
 from ksmm.problem import LAYOUTS, Problem
-from tests.measure.conftest import exact
+from tests.measure.conftest import exact, no_time
 
 PROBLEM = Problem(Pattern(2, 3, 4, 2), 64, torch.float32, "batch_first")
 
@@ -32,12 +30,6 @@ def raising(error):
         raise error
 
     return matmul
-
-
-def no_time(measurement):
-    values = measurement.to_dict()
-    timeless = (values["samples_s"], values["median_s"], values["iqr_s"], values["runs_per_sample"])
-    return timeless == ([], None, None, 0) and json.dumps(values, allow_nan=False)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -124,58 +116,6 @@ def test_running_out_of_memory(measure, error):
     assert no_time(measurement)
 
 
-def test_a_product_that_takes_too_long(measure, quick):
-    def matmul(packed, x):
-        if x.shape[0] == PROBLEM.batch_size:
-            time.sleep(quick.max_seconds_per_run * 1.2)
-        return exact(packed, x)
-
-    measurement = measure(matmul)
-    assert measurement.status == "too_slow"
-    assert "on a batch of 64 takes 0.2" in measurement.reason
-    assert no_time(measurement)
-
-
-def test_a_product_that_would_take_an_hour_is_stopped_on_part_of_the_batch(measure, quick):
-    def matmul(packed, x):
-        time.sleep(0.05 * x.shape[0])  # 3.2 s for all of it
-        return exact(packed, x)
-
-    start = time.monotonic()
-    measurement = measure(matmul)
-    assert time.monotonic() - start < 1.5
-    assert measurement.status == "too_slow"
-    assert "on a batch of 8 takes 0.4" in measurement.reason
-
-
-def test_what_an_eighth_says_of_the_whole_is_enough(measure, quick):
-    counts = []
-
-    def matmul(packed, x):
-        counts.append(x.shape[0])
-        time.sleep(0.02 * x.shape[0])  # 0.16 s for an eighth, below the limit, and 1.3 s for all of it
-        return exact(packed, x)
-
-    measurement = measure(matmul)
-    assert measurement.status == "too_slow"
-    assert "on a batch of 8 takes 0.1" in measurement.reason
-    assert "one of 64 about 1." in measurement.reason
-    assert counts == [1, 8, 8], "a second trial decides, and the whole is not tried"
-
-
-def test_one_disturbance_does_not_make_a_product_too_slow(measure, quick):
-    calls = []
-
-    def matmul(packed, x):
-        calls.append(x.shape[0])
-        if len(calls) == 1:
-            time.sleep(quick.max_seconds_per_run * 1.5)
-        return exact(packed, x)
-
-    assert measure(matmul).status == "ok"
-    assert calls[:2] == [1, 1]
-
-
 def test_what_is_not_supported_is_skipped_with_the_reason_of_the_implementation(measure):
     measurement = measure(raising(AssertionError), supports=lambda problem: "d is 2")
     assert (measurement.status, measurement.reason) == ("skipped", "d is 2")
@@ -251,6 +191,8 @@ def test_every_implementation_can_be_measured(name, layout, quick, device):
     problem = Problem(Pattern(2, 16, 8, 2), 32, torch.float32, layout, device)
     measurement = Bench(problem, quick).measure(implementations()[name])
     assert measurement.status in ("ok", "skipped"), measurement.reason
+    assert (measurement.gpu != "") == (device == "cuda")
+    assert ("gpu" in measurement.to_dict()) == (device == "cuda")
 
 
 def test_memory_that_is_there_is_positive_and_no_more_than_the_machines():

@@ -24,12 +24,15 @@ def right(problem: Problem) -> tuple[torch.Tensor, Inputs]:
     return reference_matmul(inputs.weight, inputs.x, problem.layout).to(problem.dtype), inputs
 
 
-def test_it_equals_the_error_of_the_whole_when_cut_into_blocks(problem, monkeypatch):
-    monkeypatch.setattr(check, "_CHUNK_ELEMENTS", 100)
+@pytest.mark.parametrize(("chunk", "blocks"), [(100, 5 * 21), (36 * 41, 5), (3 * 36 * 41, 2), (2**24, 1)])
+def test_it_equals_the_error_of_the_whole_when_cut_into_blocks(problem, monkeypatch, chunk, blocks):
+    monkeypatch.setattr(check, "_CHUNK_ELEMENTS", chunk)
+    problem = dataclasses.replace(problem, pattern=Pattern(5, 5, 7, 3))
     y, inputs = right(problem)
     y = y * (1 + 1e-3 * torch.randn_like(y))
     whole = relative_error(y, reference_matmul(inputs.weight, inputs.x, problem.layout))
     reference = check.Reference(problem)
+    assert len(list(reference._blocks())) == blocks
     assert reference.relative_error(y, inputs) == pytest.approx(whole, rel=1e-9)
     assert reference.relative_error(y, inputs) == pytest.approx(whole, rel=1e-9)  # from the blocks kept
     assert check.Reference(problem, keep_bytes=0).relative_error(y, inputs) == pytest.approx(whole, rel=1e-9)

@@ -35,13 +35,14 @@ def test_what_is_written_can_be_read(path):
     assert content["schema_version"] == 1
 
 
-def test_the_configuration_of_a_measurement_has_a_name_or_is_left_out(path):
-    rewrite(path, lambda content: content["measurements"][0].update(configuration="planes j2 r64 k32"))
+@pytest.mark.parametrize(("key", "value"), [("configuration", "planes j2 r64 k32"), ("gpu", "58e739730cbe")])
+def test_the_configuration_of_a_measurement_and_its_gpu_have_a_name_or_are_left_out(path, key, value):
+    rewrite(path, lambda content: content["measurements"][0].update({key: value}))
     first, second = read_record(path)["measurements"]
-    assert first["configuration"] == "planes j2 r64 k32"
-    assert "configuration" not in second
-    rewrite(path, lambda content: content["measurements"][0].update(configuration=""))
-    with pytest.raises(RecordError, match=r"key measurements\[0\].configuration"):
+    assert first[key] == value
+    assert key not in second
+    rewrite(path, lambda content: content["measurements"][0].update({key: ""}))
+    with pytest.raises(RecordError, match=rf"key measurements\[0\].{key}"):
         read_record(path)
 
 
