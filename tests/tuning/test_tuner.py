@@ -23,7 +23,7 @@ from ksmm.tuning.tuner import tune
 from tests.measure.sample_records import measurement
 from tests.tuning.conftest import ENTRY, tuning_file
 
-QUICK = Protocol(min_samples=2, max_samples=3, runs_per_sample=2, max_seconds=0.05, max_seconds_per_run=1.0)
+QUICK = Protocol(min_samples=2, max_samples=3, runs_per_sample=2, max_seconds=0.05, max_seconds_per_run=30.0)
 PATTERN = ksmm.Pattern(1, 48, 24, 2)
 
 
