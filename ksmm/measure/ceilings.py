@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -159,8 +158,8 @@ def _best(run: Callable[[], object], device_type: str, seconds: float) -> float:
             run()
 
     times: list[float] = []
-    start = time.perf_counter()
-    while len(times) < 3 or time.perf_counter() - start < seconds:
+    start = timer.clock()
+    while len(times) < 3 or timer.clock() - start < seconds:
         times.append(timer.seconds_of(sample, device_type))
         if times[-1] > seconds:
             break

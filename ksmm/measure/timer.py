@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-import timeit
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -24,6 +23,9 @@ CUDA_GRAPH_BELOW_S = 200e-6
 It is this large so that of implementations whose products take a few microseconds each has a time in a graph: the three
 launches of bmm take a slow host 60 to 100 µs.
 """
+
+clock: Callable[[], float] = time.perf_counter
+"""Seconds since some moment; tests put one of their own in its place."""
 
 Run = Callable[[], object]
 
@@ -87,10 +89,10 @@ def synchronise(device_type: str) -> None:
 def seconds_of(run: Run, device_type: str) -> float:
     """Wall time of a single product, the device idle before and after."""
     synchronise(device_type)
-    start = time.perf_counter()
+    start = clock()
     run()
     synchronise(device_type)
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def estimate_seconds(run: Run, protocol: Protocol, device_type: str) -> float:
@@ -122,15 +124,15 @@ def time_product(run: Run, protocol: Protocol, device_type: str, estimate_s: flo
     timer = Timer(
         stmt="run()",
         globals={"run": run},
-        timer=timeit.default_timer if device_type == "cpu" else _cuda_clock,
+        timer=clock if device_type == "cpu" else _cuda_clock,
         num_threads=torch.get_num_threads(),
     )
     if device_type == "cuda":
         torch.cuda.synchronize()
         rest(protocol.rest_seconds)
     samples: list[float] = []
-    start = time.perf_counter()
-    while not _enough(samples, protocol, time.perf_counter() - start):
+    start = clock()
+    while not _enough(samples, protocol, clock() - start):
         samples.append(timer.timeit(runs).median)
     met = len(samples) >= protocol.min_samples and runs == protocol.runs_per_sample
     return Timing(tuple(samples), runs, met)
@@ -156,7 +158,7 @@ def _enough(samples: list[float], protocol: Protocol, elapsed_s: float) -> bool:
 
 def _cuda_clock() -> float:
     torch.cuda.synchronize()
-    return timeit.default_timer()
+    return clock()
 
 
 def time_cuda_graph(run: Run, protocol: Protocol, estimate_s: float) -> Timing:

@@ -52,7 +52,7 @@ def run_job(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess]:
 
     def run(code: str, *arguments: str, folder: Path = tmp_path, **more) -> subprocess.CompletedProcess:
         command = [sys.executable, "-c", JOB + textwrap.dedent(code), str(folder), *arguments]
-        options = {"capture_output": True, "text": True, "timeout": 120, "check": False, **more}
+        options = {"capture_output": True, "text": True, "timeout": 600, "check": False, **more}
         return subprocess.run(command, **options)
 
     return run

@@ -37,7 +37,7 @@ def time_patterns(folder: Path, *more: str, script: Path = SCRIPT, **options) ->
     command += ["--implementations", "bmm", "einsum", "dense", "--layouts", "batch_first", "--protocol"]
     command += ['{"min_samples": 1, "max_samples": 1}', "--record", folder / "records" / "x.json"]
     command += ["--journal", folder / "journal", *more]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, **options)
 
 
 # time_patterns.py on a disk that is full from the first byte on.

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ksmm.implementations.base import REGISTRY, Implementation, Packed
-from ksmm.measure import energy
+from ksmm.measure import energy, timer
 from ksmm.measure.measurement import Measurement
 from ksmm.measure.protocol import Protocol
 from ksmm.problem import Problem
@@ -23,6 +23,24 @@ QUICK = Protocol(min_samples=2, max_samples=3, runs_per_sample=2, max_seconds=0.
 @pytest.fixture
 def quick() -> Protocol:
     return QUICK
+
+
+class Clock:
+    """Time that passes only where a product says so: no machine is too busy for tests of timing."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock that products are timed with."""
+    own = Clock()
+    monkeypatch.setattr(timer, "clock", own)
+    return own
 
 
 @pytest.fixture(autouse=True)

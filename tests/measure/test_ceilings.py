@@ -1,5 +1,4 @@
 import json
-import types
 from pathlib import Path
 
 import pytest
@@ -64,8 +63,7 @@ def gpu(monkeypatch):
         gpu.sleep(20e-6)
 
     monkeypatch.setattr(timer, "synchronise", synchronise)
-    for module in (ceilings, timer):
-        monkeypatch.setattr(module, "time", types.SimpleNamespace(perf_counter=gpu.clock))
+    monkeypatch.setattr(timer, "clock", gpu.clock)
     return gpu
 
 

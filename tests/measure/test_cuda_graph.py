@@ -1,7 +1,6 @@
 """Times without the cost of launching, on a simulated GPU: which products have one, and how they come about."""
 
 import dataclasses
-import types
 
 import pytest
 import torch
@@ -23,8 +22,7 @@ def sampled(quick, monkeypatch):
         gpu = SimulatedGpu(product_s=product_s)
         gpu.launch_s = launch_s
         monkeypatch.setattr("torch.cuda.synchronize", gpu.synchronize)
-        monkeypatch.setattr(timer.timeit, "default_timer", gpu.clock)
-        monkeypatch.setattr(timer, "time", types.SimpleNamespace(perf_counter=gpu.clock))
+        monkeypatch.setattr(timer, "clock", gpu.clock)
         monkeypatch.setattr(timer, "captured", lambda run, products: Replayed(gpu, products))
         monkeypatch.setattr(timer, "rest", sample.rests.append)
         monkeypatch.setattr("ksmm.measure.nvidia.device_state", dict)

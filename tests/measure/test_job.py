@@ -206,7 +206,7 @@ SCRIPT = textwrap.dedent(
 
 def run_script(tmp_path, how):
     command = [sys.executable, "-c", SCRIPT, str(tmp_path), how]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
 
 
 def statuses_of(tmp_path):

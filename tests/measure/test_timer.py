@@ -8,58 +8,59 @@ from ksmm.measure.protocol import Protocol
 
 
 class Counter:
-    """A product that takes a given time, each run in turn."""
+    """A product that takes a given time by the clock, each run in turn."""
 
-    def __init__(self, *seconds: float) -> None:
-        self.seconds, self.runs = seconds, 0
+    def __init__(self, clock, *seconds: float) -> None:
+        self.clock, self.seconds, self.runs = clock, seconds, 0
 
     def __call__(self) -> None:
         self.runs += 1
-        end = time.perf_counter() + self.seconds[self.runs % len(self.seconds)]
-        while time.perf_counter() < end:
-            pass
+        self.clock.now += self.seconds[self.runs % len(self.seconds)]
 
 
-def test_the_protocol_is_met_where_there_is_time():
-    timing = timer.time_product(Counter(1e-4), Protocol(max_samples=12), "cpu", 1e-4)
-    assert 10 <= len(timing.samples_s) <= 12
+def test_the_protocol_is_met_where_there_is_time(clock):
+    timing = timer.time_product(Counter(clock, 1e-4), Protocol(max_samples=12), "cpu", 1e-4)
+    assert len(timing.samples_s) == 10
     assert timing.runs_per_sample == 10
     assert timing.protocol_met
-    assert timer.median(timing.samples_s) == pytest.approx(1e-4, rel=0.5)
+    assert timer.median(timing.samples_s) == pytest.approx(1e-4)
 
 
-def test_a_sample_is_the_time_of_one_product_without_the_warm_up():
-    product = Counter(1e-4)
+def test_a_sample_is_the_time_of_one_product_without_the_warm_up(clock):
+    product = Counter(clock, 1e-4)
     timing = timer.time_product(product, Protocol(min_samples=3, max_samples=3), "cpu", 1e-4)
     assert product.runs == 3 * (10 + timer.TIMER_WARM_UP_RUNS)
-    assert len(timing.samples_s) == 3
+    assert timing.samples_s == pytest.approx([1e-4] * 3)
 
 
-def test_it_samples_on_while_the_samples_scatter():
-    scattered = Protocol(min_samples=3, max_samples=20, runs_per_sample=1, target_relative_iqr=0.01)
-    assert len(timer.time_product(Counter(1e-3, 5e-3, 1e-4, 2e-3), scattered, "cpu", 1e-3).samples_s) > 3
-    content = Protocol(min_samples=3, max_samples=20, runs_per_sample=1, target_relative_iqr=1e9)
-    assert len(timer.time_product(Counter(1e-3, 5e-3, 1e-4, 2e-3), content, "cpu", 1e-3).samples_s) == 3
+@pytest.mark.parametrize(("target", "samples"), [(0.01, 20), (1e9, 3)])
+def test_it_samples_on_while_the_samples_scatter(clock, target, samples):
+    protocol = Protocol(min_samples=3, max_samples=20, runs_per_sample=1, target_relative_iqr=target)
+    timing = timer.time_product(Counter(clock, 1e-3, 5e-3, 1e-4, 2e-3), protocol, "cpu", 1e-3)
+    assert len(timing.samples_s) == samples
 
 
-def test_fewer_runs_where_the_minimum_does_not_fit():
-    protocol = Protocol(max_seconds=0.2)
-    start = time.perf_counter()
-    timing = timer.time_product(Counter(4e-3), protocol, "cpu", 4e-3)
-    assert time.perf_counter() - start < 0.3
-    assert 1 <= timing.runs_per_sample < 10
+def test_fewer_runs_where_the_minimum_does_not_fit(clock):
+    timing = timer.time_product(Counter(clock, 4e-3), Protocol(max_seconds=0.2), "cpu", 4e-3)
+    assert clock.now < 0.2
+    assert timing.runs_per_sample == 3  # and two to warm up, ten times
     assert not timing.protocol_met
 
 
-def test_one_sample_of_one_run_at_the_very_least():
-    timing = timer.time_product(Counter(0.02), Protocol(max_seconds=0.001), "cpu", 0.02)
+def test_one_sample_of_one_run_at_the_very_least(clock):
+    timing = timer.time_product(Counter(clock, 0.02), Protocol(max_seconds=0.001), "cpu", 0.02)
     assert (len(timing.samples_s), timing.runs_per_sample, timing.protocol_met) == (1, 1, False)
 
 
-def test_a_wrong_estimate_does_not_break_the_cap():
-    start = time.perf_counter()
-    timer.time_product(Counter(5e-3), Protocol(max_seconds=0.1, runs_per_sample=2), "cpu", 1e-9)
-    assert time.perf_counter() - start < 0.2
+def test_a_wrong_estimate_does_not_break_the_cap(clock):
+    timer.time_product(Counter(clock, 5e-3), Protocol(max_seconds=0.1, runs_per_sample=2), "cpu", 1e-9)
+    assert clock.now == pytest.approx(0.1)
+
+
+def test_the_clock_is_that_of_the_machine():
+    before = time.perf_counter()
+    seconds = timer.seconds_of(lambda: time.sleep(0.01), "cpu")
+    assert 0.01 <= seconds <= time.perf_counter() - before
 
 
 def test_median_and_iqr():

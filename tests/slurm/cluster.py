@@ -29,7 +29,7 @@ from tests.slurm.configuration import NODE, write_configuration
 _PROGRAMS = ("munged", "mungekey", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol")
 _PID_FILES = {"slurmd": "slurmd.pid", "slurmctld": "slurmctld.pid", "munged": "munge/pid"}
 _LOGS = {"slurmd": "slurmd.log", "slurmctld": "slurmctld.log", "munged": "munge/log"}
-_PATIENCE_S = 30.0
+_PATIENCE_S = 300.0
 
 
 class ClusterError(RuntimeError):

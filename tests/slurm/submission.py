@@ -60,7 +60,7 @@ class Submission:
                 command, stdout=output, stderr=output, env=self._environment, cwd=self.folder, start_new_session=True
             )
 
-    def run(self, *arguments: str, patience_s: float = 300) -> None:
+    def run(self, *arguments: str, patience_s: float = 600) -> None:
         """Runs Snakemake to its end, which must be a good one."""
         process = self.start(*arguments)
         try:
@@ -77,7 +77,7 @@ class Submission:
             text=True,
             env=self._environment,
             cwd=self.folder,
-            timeout=300,
+            timeout=600,
             check=False,
         )
 
@@ -107,7 +107,7 @@ class Submission:
         return [job for job in self.slurm_jobs() if job["Comment"].startswith(f"rule_{what}")]
 
 
-def wait_for(condition: Callable[[], object], what: str, patience_s: float = 120) -> None:
+def wait_for(condition: Callable[[], object], what: str, patience_s: float = 600) -> None:
     """Waits until a condition holds."""
     deadline = time.monotonic() + patience_s
     while not condition():

@@ -46,7 +46,7 @@ class Run:
             )
 
     def wait_for(self, what: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while not what() and self.process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.05)
         assert what(), self.output.read_text()

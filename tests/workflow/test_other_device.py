@@ -17,7 +17,7 @@ OPTIONS = {
 def test_another_device_is_refused(tmp_path, script):
     command = [sys.executable, ROOT / "workflow" / "scripts" / f"{script}.py", *OPTIONS[script]]
     command += ["--device-type", "cpu", "--device", "nvidia-z1"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, cwd=tmp_path)
     assert done.returncode == 1
     assert "this run measures on nvidia-z1, but the device of this job is cpu-" in done.stderr
     assert "Traceback" not in done.stderr

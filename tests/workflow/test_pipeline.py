@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -148,12 +147,10 @@ def test_the_run_says_how_far_it_is_and_where_everything_is(finished_run):
         assert f"results/{results.name}/{place}" in done.stdout
 
 
-def test_a_second_run_does_nothing_in_seconds(finished_run):
-    start = time.monotonic()
+def test_a_second_run_does_nothing(finished_run):
     done = run_snakemake(finished_run[0].parent.parent)
     assert done.returncode == 0
     assert "Nothing to be done" in done.stdout
-    assert time.monotonic() - start < 20
 
 
 def test_one_pattern_a_job_and_a_changed_protocol_measure_again(finished_run):
