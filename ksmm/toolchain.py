@@ -26,6 +26,7 @@ VARIANT_FLAGS = {
     "variant_avx2": _AVX2,
     "variant_avx512": _AVX512,
     "variant_avx512_bf16": (*_AVX512, "-mavx512bf16"),
+    "variant_amx": (*_AVX512, "-mamx-tile", "-mamx-bf16"),
 }
 
 PYTORCH_SOURCES = ("binding", "gradients", "operators", "operators_cpu", "operators_cuda")

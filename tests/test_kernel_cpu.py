@@ -136,9 +136,9 @@ def run_variant(variant: str, request: pytest.FixtureRequest) -> subprocess.Comp
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("variant", ["baseline", "avx2", "avx512"])
-def test_variants_for_older_machines(variant, request):
-    """The instruction sets that this machine would not choose by itself."""
+@pytest.mark.parametrize("variant", ["baseline", "avx2", "avx512", "avx512_bf16", "amx"])
+def test_variants_of_other_machines(variant, request):
+    """The instruction sets that this machine would not choose by itself, or not for problems so small."""
     result = run_variant(variant, request)
     if "this machine cannot run" in result.stderr:
         pytest.skip(f"this machine cannot run {variant}")
@@ -221,7 +221,7 @@ def test_conversions_are_exact_for_every_number(layout, dtype):
     """
     x = torch.arange(2**16, dtype=torch.int32).to(torch.int16).view(dtype).view(256, 256)
     y = kernel(x, torch.ones(1, 1, 1, 256, dtype=dtype), layout)
-    if dtype == torch.bfloat16 and os.environ.get("KSMM_CPU_VARIANT", "avx512_bf16") == "avx512_bf16":
+    if dtype == torch.bfloat16 and os.environ.get("KSMM_CPU_VARIANT", "amx") in ("amx", "avx512_bf16"):
         flushed = (x.abs() < torch.finfo(dtype).smallest_normal) & (y == 0)
         x = torch.where(flushed, torch.zeros_like(x), x)
     torch.testing.assert_close(y, x, rtol=0, atol=0, equal_nan=True)
@@ -369,7 +369,7 @@ def test_supports_says_why_not():
 
 def test_unknown_variant_is_an_error(request):
     result = run_variant("avx3", request)
-    assert "KSMM_CPU_VARIANT is 'avx3'; choose one of baseline, avx2, avx512, avx512_bf16" in result.stderr
+    assert "KSMM_CPU_VARIANT is 'avx3'; choose one of baseline, avx2, avx512, avx512_bf16, amx" in result.stderr
 
 
 def test_uses_only_pytorchs_own_openmp():

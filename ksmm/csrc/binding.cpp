@@ -4,6 +4,8 @@
 // included, so that one library serves every Python version of a PyTorch build.
 #include <torch/library.h>
 
+#include "ks_matmul.h"
+
 TORCH_LIBRARY(ksmm, library) {
   library.def(
       "ks_matmul(Tensor x, Tensor weight, str layout, Tensor? bias=None, str precision=\"default\", "
@@ -17,4 +19,5 @@ TORCH_LIBRARY(ksmm, library) {
   library.def("weight_gradient(Tensor x, Tensor y_gradient, SymInt a, SymInt d) -> Tensor",
               {at::Tag::pt2_compliant_tag});
   library.def("configurations(Tensor x, Tensor weight, str layout, str precision=\"default\") -> str[]");
+  library.def("multiplies_by_tiles() -> bool", ksmm::multiplies_by_tiles);
 }

@@ -19,8 +19,8 @@ constexpr int size_of(Dtype dtype) { return dtype == Dtype::float32 ? 4 : 2; }
 enum class Layout : int { batch_first = 0, batch_last = 1 };
 
 // How float32 is multiplied; 16-bit products are exact in any case. strict: by float32 multiply-adds. compensated: on
-// the matrix units where they have TF32, each number as a sum of two or three, with an error no larger than strict's.
-// tf32: on the matrix units, rounded to 10 bits of fraction.
+// matrix units where there are some (on CUDA by TF32 or 16-bit numbers, on CPUs with AMX by bfloat16), each number as a
+// sum of two or three, with an error no larger than strict's. tf32: on CUDA's, rounded to 10 bits of fraction.
 enum class Precision : int { strict = 0, compensated = 1, tf32 = 2 };
 
 struct Problem {
@@ -58,6 +58,8 @@ struct Operands {
 using Body = void (*)(int64_t begin, int64_t end, void* context);
 using ParallelFor = void (*)(int64_t count, Body body, void* context);
 void multiply_cpu(const Problem& problem, const Operands& operands, ParallelFor parallel_for);
+// Whether this CPU has products of tiles (AMX), by which float32 is multiplied unless it is to be strict.
+bool multiplies_by_tiles();
 
 // Device memory for the time of one call: a function that returns at least `bytes` bytes, aligned to 256, usable on the
 // call's stream until the call's work is done.

@@ -138,9 +138,15 @@ class KernelStrict(Kernel):
     def supports(self, problem: Problem) -> str | None:
         if problem.dtype != torch.float32:
             return f"dtype {dtype_name(problem.dtype)}; only float32 has more than one precision: choose kernel"
-        if problem.device_type == "cpu":
-            return "on a CPU the kernel is strict anyway: choose kernel"
-        return super().supports(problem)
+        reason = super().supports(problem)
+        if reason is None and problem.device_type == "cpu" and not multiplies_by_tiles():
+            return "on a CPU without AMX the kernel is strict anyway: choose kernel"
+        return reason
+
+
+def multiplies_by_tiles() -> bool:
+    """Whether this CPU has AMX, by which large float32 products are not strict. Needs the library."""
+    return torch.ops.ksmm.multiplies_by_tiles()
 
 
 @functools.cache

@@ -30,9 +30,9 @@ def tolerance(dtype: torch.dtype, pattern: Pattern) -> float:
     return 2e-6 if dtype == torch.float32 and pattern.c >= LONG_SUM else TOLERANCES[dtype]
 
 
-def inputs(problem: Problem, device: str | torch.device = "cuda") -> tuple[torch.Tensor, torch.Tensor]:
-    """X standard normal, the canonical weight uniform in ±1/√c."""
-    pattern = problem.pattern
+def inputs(problem: Problem, device: str | torch.device | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+    """X standard normal, the canonical weight uniform in ±1/√c; on that device, or the problem's."""
+    pattern, device = problem.pattern, device or problem.device_type
     x = torch.randn(problem.input_shape, device=device, dtype=problem.dtype)
     weight = torch.empty(pattern.weight_shape, device=device).uniform_(-1, 1).div_(math.sqrt(pattern.c))
     return x, weight.to(problem.dtype)

@@ -61,13 +61,14 @@ def test_infinity_is_wrong(monkeypatch):
     [
         ({"accuracy_class": "tf32"}, "TF32 is a precision of CUDA devices"),
         ({"mode": "cuda_graph"}, "CUDA graphs need a CUDA device"),
-        ({"implementation": "kernel_strict"}, "on a CPU the kernel is strict anyway"),
+        ({"implementation": "kernel_strict"}, "on a CPU without AMX the kernel is strict anyway"),
         ({"implementation": "bmm_strided"}, "bmm_strided cannot multiply pattern 1,48,12,2: batch_first"),
         ({"network": "vit_s16_timm"}, "timm cannot be imported"),
     ],
 )
 def test_what_cannot_be_measured_is_skipped_with_the_reason(changes, reason, monkeypatch):
     monkeypatch.setitem(sys.modules, "timm", None)
+    monkeypatch.setattr("ksmm.implementations.kernel.multiplies_by_tiles", lambda: False)
     found = measure(changed(ENTRIES["whole"], **changes), QUICK, "cpu")
     assert found.status == "skipped" and reason in found.reason
 

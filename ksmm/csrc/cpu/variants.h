@@ -21,5 +21,14 @@ void multiply(const Problem& problem, const Operands& operands, ParallelFor para
 namespace avx512_bf16 {  // of bfloat16 alone
 void multiply(const Problem& problem, const Operands& operands, ParallelFor parallel_for);
 }
+namespace amx {
+// Whether this machine and its system have products of tiles.
+bool is_there();
+// Whether they are expected to be faster than the other variants.
+bool pays(const Problem& problem);
+// False where the result cannot be vouched for (numbers that are infinite, NaN, or nearly too small): another variant is
+// to compute it.
+bool multiply(const Problem& problem, const Operands& operands, ParallelFor parallel_for);
+}  // namespace amx
 
 }  // namespace ksmm

@@ -26,7 +26,9 @@ class Buffer {
 // the result is the same whoever computes it.
 class Tasks {
  public:
-  explicit Tasks(int64_t count) : count_(count), chunk_(larger(1, smaller(16, count / 256))) {}
+  // Whoever takes some takes `together` neighbouring ones, where there are enough, or few enough not to matter.
+  Tasks(int64_t count, int64_t together)
+      : count_(count), chunk_(larger(1, larger(smaller(16, count / 256), smaller(together, count / 16)))) {}
 
   // Takes [first, last); false when none are left.
   bool take(int64_t& first, int64_t& last) {
@@ -53,8 +55,8 @@ struct Share {
 
 // Runs worker.work(tasks) on the threads of parallel_for, until all tasks are done.
 template <class Worker>
-void run(const Worker& worker, int64_t count, ParallelFor parallel_for) {
-  Share<Worker> share{worker, Tasks(count)};
+void run(const Worker& worker, int64_t count, ParallelFor parallel_for, int64_t together = 1) {
+  Share<Worker> share{worker, Tasks(count, together)};
   parallel_for(count, Share<Worker>::body, &share);
 }
 

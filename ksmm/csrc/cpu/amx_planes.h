@@ -1,0 +1,104 @@
+// Numbers as sums of bfloat16 numbers, planes, which the tile products (AMX) of newer Intel processors multiply.
+//
+// A float32 number has 24 bits, three times bfloat16's 8, and the same exponents: two roundings to the nearest leave
+// a rest that is a bfloat16 number itself. Of the nine products of two such sums six are computed; those that are left
+// out (of a second plane and a third, or two thirds) are below 2^-24 of the whole. float16 has 11 bits, two planes and
+// all four products, so that each is exact. What a sum of planes cannot be is infinite or NaN: the rest is NaN then, and so is every sum that it
+// goes into, which whoever reads the sums must notice.
+#pragma once
+
+#include "element.h"
+
+namespace ksmm {
+namespace KSMM_VARIANT {
+
+// A plane of X and one of the weights. Products that are small beside the last one come first, and planes that follow
+// each other are the same where possible: they are loaded once.
+struct PlaneProduct {
+  int x, weight;
+};
+
+template <class Element>
+struct Planes;
+template <>
+struct Planes<Float32> {
+  static constexpr int count = 3, products = 6;
+  static constexpr PlaneProduct of[products] = {{2, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 2}, {0, 0}};
+};
+template <>
+struct Planes<Float16> {
+  static constexpr int count = 2, products = 4;
+  static constexpr PlaneProduct of[products] = {{1, 0}, {1, 1}, {0, 1}, {0, 0}};
+};
+template <>
+struct Planes<BFloat16> {
+  static constexpr int count = 1, products = 1;
+  static constexpr PlaneProduct of[products] = {{0, 0}};
+};
+
+// A tile: 16 rows of 64 bytes.
+constexpr int64_t tile_words = 256;
+constexpr int64_t tile_k = 32;
+
+// A pair of numbers in each lane to a pair of bfloat16 numbers for each plane, whose words lie a tile apart.
+template <int count>
+KSMM_INLINE void split_pairs(Vector first, Vector second, uint32_t* to) {
+  KSMM_UNROLL
+  for (int plane = 0; plane < count; ++plane, to += tile_words) {
+    Words low = (Words)first, high = (Words)second;
+    if (plane + 1 < count) low += 0x8000, high += 0x8000;  // the last one is exact as it is
+    const Words pairs = low >> 16 | (high & 0xffff0000);
+    std::memcpy(to, &pairs, sizeof(pairs));
+    first -= (Vector)(low & 0xffff0000);
+    second -= (Vector)(high & 0xffff0000);
+  }
+}
+
+// What is known of sums of products of planes: some may be wrong where numbers are infinite or NaN (which may be of
+// planes alone), or so small that of their smallest products some were less than any normal number, which the tile
+// products take for zero.
+class Doubt {
+ public:
+  KSMM_INLINE void look_at(Vector sums) {
+    const __m512i magnitude = (__m512i)((Words)sums & 0x7fffffff);
+    most_ = _mm512_max_epu32(most_, magnitude);
+    least_ = _mm512_min_epu32(least_, magnitude);
+    least_but_zero_ = _mm512_min_epu32(least_but_zero_, (__m512i)((Words)magnitude - 1));
+  }
+  bool is_there() const {
+    return _mm512_reduce_max_epu32(most_) >= 0x7f800000 || _mm512_reduce_min_epu32(least_but_zero_) < smallest - 1;
+  }
+  // A sum of zero may be one of products that were taken for zero.
+  bool has_zero() const { return _mm512_reduce_min_epu32(least_) == 0; }
+
+ private:
+  static constexpr uint32_t smallest = (127 - 96) << 23;  // 2^-96
+  __m512i most_ = _mm512_setzero_si512(), least_ = _mm512_set1_epi32(-1), least_but_zero_ = _mm512_set1_epi32(-1);
+};
+
+// A square of 16 × 16 numbers is transposed in eight steps, so that few instructions come between two products of tiles:
+// first, for each quarter of its rows, four vectors to lines[4·quarter …];
+KSMM_INLINE void transpose_first(Vector a, Vector b, Vector c, Vector d, float* lines) {
+  const __m512 low = _mm512_unpacklo_ps((__m512)a, (__m512)b), high = _mm512_unpackhi_ps((__m512)a, (__m512)b);
+  const __m512 next_low = _mm512_unpacklo_ps((__m512)c, (__m512)d), next_high = _mm512_unpackhi_ps((__m512)c, (__m512)d);
+  const auto pairs = [](__m512 one, __m512 other) { return _mm512_shuffle_ps(one, other, 0x44); };
+  const auto other_pairs = [](__m512 one, __m512 other) { return _mm512_shuffle_ps(one, other, 0xee); };
+  store(lines, (Vector)pairs(low, next_low));
+  store(lines + 16, (Vector)other_pairs(low, next_low));
+  store(lines + 32, (Vector)pairs(high, next_high));
+  store(lines + 48, (Vector)other_pairs(high, next_high));
+}
+// then, for each e of 0 … 3, the columns e, 4 + e, 8 + e and 12 + e.
+KSMM_INLINE void transpose_second(const float* lines, int64_t e, Vector (&columns)[4]) {
+  const auto line = [&](int64_t quarter) { return (__m512)load(lines + (4 * quarter + e) * 16); };
+  const __m512 even = _mm512_shuffle_f32x4(line(0), line(1), 0x88), odd = _mm512_shuffle_f32x4(line(0), line(1), 0xdd);
+  const __m512 next_even = _mm512_shuffle_f32x4(line(2), line(3), 0x88);
+  const __m512 next_odd = _mm512_shuffle_f32x4(line(2), line(3), 0xdd);
+  columns[0] = (Vector)_mm512_shuffle_f32x4(even, next_even, 0x88);
+  columns[1] = (Vector)_mm512_shuffle_f32x4(odd, next_odd, 0x88);
+  columns[2] = (Vector)_mm512_shuffle_f32x4(even, next_even, 0xdd);
+  columns[3] = (Vector)_mm512_shuffle_f32x4(odd, next_odd, 0xdd);
+}
+
+}  // namespace KSMM_VARIANT
+}  // namespace ksmm
