@@ -68,7 +68,7 @@ def test_infinity_is_wrong(monkeypatch):
 )
 def test_what_cannot_be_measured_is_skipped_with_the_reason(changes, reason, monkeypatch):
     monkeypatch.setitem(sys.modules, "timm", None)
-    monkeypatch.setattr("ksmm.implementations.kernel.multiplies_by_tiles", lambda: False)
+    monkeypatch.setattr(sys.modules["ksmm.implementations.kernel"], "multiplies_by_tiles", lambda: False)
     found = measure(changed(ENTRIES["whole"], **changes), QUICK, "cpu")
     assert found.status == "skipped" and reason in found.reason
 

@@ -25,7 +25,10 @@ bool tiles_pay(const Problem& p) {
   const double columns = double(divide_up(p.batch, 16)) * 16 / n;
   const double tiles = columns * products + costs.hidden * (costs.read * c + costs.write * b) + weight * b * c * 16 / n;
   const bool few = double(p.a * p.d) * b * c * n < (pairs ? 5e6 : 5e7);  // threads get in each other's way
-  return !few && plan.fits() && 1.05 * tiles < vector_product * b * c;
+  // What is read and written takes longer, where nothing hides it, when other programs have filled the caches.
+  const bool exposed = plan.is_first() && !pairs;
+  const bool far = exposed && plan.weight_bytes() > 4 << 20;
+  return !few && !far && plan.fits() && (exposed ? 1.45 : 1.05) * tiles < vector_product * b * c;
 }
 
 }  // namespace KSMM_VARIANT

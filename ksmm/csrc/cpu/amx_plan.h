@@ -24,7 +24,7 @@ struct AmxPlan {
     j_blocks = divide_up(p.d, j_block);
     // In batch_first what comes between is more than products of tiles hide; and where weights are read from beyond the
     // second-level cache each time, larger blocks gain more.
-    overlaps = !is_first() && row_tiles * row_words() * 4 <= most_bytes / 2;
+    overlaps = !is_first() && weight_bytes() <= most_bytes / 2;
     const int64_t copies = overlaps ? 2 : 1;
     for (batch_block = 32; batch_block < 128 && batch_block < p.batch; batch_block *= 2) {
       if (2 * copies * bytes(batch_block) > most_bytes) break;
@@ -38,6 +38,8 @@ struct AmxPlan {
   int64_t row_words() const { return depth_tiles * planes * tile_words; }
   int64_t x_words() const { return batch_block / 16 * row_words(); }
   int64_t sums_floats() const { return row_tiles * 16 * batch_block; }
+  // Of a block of j, which each block of n reads.
+  int64_t weight_bytes() const { return j_block * row_tiles * row_words() * 4; }
   // Whether a thread's part of the memory is within bounds.
   bool fits() const { return bytes(batch_block) <= 4 * most_bytes; }
 

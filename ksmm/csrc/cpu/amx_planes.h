@@ -3,8 +3,8 @@
 // A float32 number has 24 bits, three times bfloat16's 8, and the same exponents: two roundings to the nearest leave
 // a rest that is a bfloat16 number itself. Of the nine products of two such sums six are computed; those that are left
 // out (of a second plane and a third, or two thirds) are below 2^-24 of the whole. float16 has 11 bits, two planes and
-// all four products, so that each is exact. What a sum of planes cannot be is infinite or NaN: the rest is NaN then, and so is every sum that it
-// goes into, which whoever reads the sums must notice.
+// all four products, so that each is exact. What a sum of planes cannot be is infinite or NaN: the rest is NaN then,
+// and so is every sum that it goes into, which whoever reads the sums must notice.
 #pragma once
 
 #include "element.h"
@@ -76,11 +76,12 @@ class Doubt {
   __m512i most_ = _mm512_setzero_si512(), least_ = _mm512_set1_epi32(-1), least_but_zero_ = _mm512_set1_epi32(-1);
 };
 
-// A square of 16 × 16 numbers is transposed in eight steps, so that few instructions come between two products of tiles:
-// first, for each quarter of its rows, four vectors to lines[4·quarter …];
+// A square of 16 × 16 numbers is transposed in eight steps, so that few instructions come between two products of
+// tiles: first, for each quarter of its rows, four vectors to lines[4·quarter …];
 KSMM_INLINE void transpose_first(Vector a, Vector b, Vector c, Vector d, float* lines) {
   const __m512 low = _mm512_unpacklo_ps((__m512)a, (__m512)b), high = _mm512_unpackhi_ps((__m512)a, (__m512)b);
-  const __m512 next_low = _mm512_unpacklo_ps((__m512)c, (__m512)d), next_high = _mm512_unpackhi_ps((__m512)c, (__m512)d);
+  const __m512 next_low = _mm512_unpacklo_ps((__m512)c, (__m512)d),
+               next_high = _mm512_unpackhi_ps((__m512)c, (__m512)d);
   const auto pairs = [](__m512 one, __m512 other) { return _mm512_shuffle_ps(one, other, 0x44); };
   const auto other_pairs = [](__m512 one, __m512 other) { return _mm512_shuffle_ps(one, other, 0xee); };
   store(lines, (Vector)pairs(low, next_low));

@@ -1,7 +1,7 @@
 // X on its way into tiles, a piece at a time: while one block is multiplied, the next is read.
 //
-// Pieces are small (up to about a hundred instructions): with more than that between two products of tiles the processor
-// does not see the next one in time.
+// Pieces are small (up to about a hundred instructions): with more than that between two products of tiles the
+// processor does not see the next one in time.
 #pragma once
 
 #include "amx_plan.h"
@@ -11,8 +11,8 @@ namespace KSMM_VARIANT {
 
 // words[j][n tile][k tile][plane] of a block of X: 16 pairs of k × 16 n, zeros past c and the batch.
 //
-// For each n tile and k tile there are pieces that transpose squares of 16 n × 16 neighbouring features (in batch_first)
-// and then pieces that split what lies there, or in batch_last the rows of X, into planes.
+// For each n tile and k tile there are pieces that transpose squares of 16 n × 16 neighbouring features (in
+// batch_first) and then pieces that split what lies there, or in batch_last the rows of X, into planes.
 template <class Element>
 class AmxReader {
  public:
@@ -171,12 +171,12 @@ class AmxReader {
   int64_t c_ = 0, d_ = 0, stride_ = 0, x_words_ = 0;
   bool first_ = false, whole_ = false;
   const Stored* x_ = nullptr;
-  uint32_t* words_ = nullptr;   // of this n tile and k tile, and the first j
+  uint32_t* words_ = nullptr;  // of this n tile and k tile, and the first j
   float *lines_ = nullptr, *features_ = nullptr;
   int64_t tiles_ = 0, columns_ = 0, left_ = 0;
   int64_t column_ = 0, tile_ = 0;
-  int64_t depth_ = 0, rows_ = 0;             // k and n of them
-  int64_t run_ = 0, runs_ = 0, done_ = 0;    // neighbouring features, how many such runs are left, where in one
+  int64_t depth_ = 0, rows_ = 0;           // k and n of them
+  int64_t run_ = 0, runs_ = 0, done_ = 0;  // neighbouring features, how many such runs are left, where in one
   const Stored* from_ = nullptr;
   float* to_features_ = nullptr;
   uint32_t* to_ = nullptr;

@@ -1,8 +1,8 @@
 // multiply_cpu: chooses the variant of the kernel for the instruction set of this machine.
 //
 // Each variant_*.cpp is the whole kernel, compiled with other flags (ksmm/toolchain.py); on machines other than x86-64
-// the baseline is all there is. The environment variable KSMM_CPU_VARIANT (baseline, avx2, avx512, avx512_bf16, amx) asks
-// for one of them, for tests and for measuring what the wider vectors bring.
+// the baseline is all there is. The environment variable KSMM_CPU_VARIANT (baseline, avx2, avx512, avx512_bf16, amx)
+// asks for one of them, for tests and for measuring what the wider vectors bring.
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif

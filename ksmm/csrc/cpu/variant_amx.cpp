@@ -1,6 +1,7 @@
 // The kernel by products of tiles, for x86-64 with AMX.
 #if defined(__x86_64__)
 #define KSMM_VARIANT amx
+#include <cpuid.h>
 #if defined(__linux__)
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -13,6 +14,15 @@ namespace ksmm {
 namespace amx {
 
 namespace {
+
+// Compilers do not all know AMX by name.
+bool processor_has_tiles() {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return false;
+  constexpr unsigned bfloat16 = 1u << 22, tile = 1u << 24;
+  return (edx & bfloat16) && (edx & tile) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
 
 // Linux lets a process use tiles once it has asked for them.
 bool ask_for_tiles() {
@@ -37,7 +47,7 @@ bool with_element(Dtype dtype, const Function& function) {
 }  // namespace
 
 bool is_there() {
-  static const bool there = __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") && ask_for_tiles();
+  static const bool there = processor_has_tiles() && ask_for_tiles();
   return there;
 }
 

@@ -26,8 +26,8 @@ namespace amx {
 bool is_there();
 // Whether they are expected to be faster than the other variants.
 bool pays(const Problem& problem);
-// False where the result cannot be vouched for (numbers that are infinite, NaN, or nearly too small): another variant is
-// to compute it.
+// False where the result cannot be vouched for (numbers that are infinite, NaN, or nearly too small): another variant
+// is to compute it.
 bool multiply(const Problem& problem, const Operands& operands, ParallelFor parallel_for);
 }  // namespace amx
 
