@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from hypothesis import HealthCheck, assume, settings
 from hypothesis import strategies as st
@@ -42,3 +44,15 @@ def expected(x: torch.Tensor, weight: torch.Tensor, layout: str, bias: torch.Ten
     if bias is None:
         return reference
     return reference + (bias.double() if layout == "batch_first" else bias.double()[:, None])
+
+
+def assert_the_same_whatever_the_threads(run: Callable[[], torch.Tensor]) -> None:
+    """On a CPU, bit by bit."""
+    threads, results = torch.get_num_threads(), []
+    try:
+        for count in (1, 2, 3, 2):
+            torch.set_num_threads(count)
+            results.append(run())
+    finally:
+        torch.set_num_threads(threads)
+    assert all(torch.equal(result, results[0]) for result in results)

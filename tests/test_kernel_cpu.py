@@ -16,6 +16,7 @@ from ksmm import DTYPES, LAYOUTS, Pattern, Problem, build, implementations
 from ksmm.reference import reference_matmul, relative_error
 from tests.conftest import TOLERANCES
 from tests.cuda.products import assert_close
+from tests.shapes import assert_the_same_whatever_the_threads
 
 KERNEL = implementations()["kernel"]
 # One per way of spreading X over lanes (d repeated, reordered, consecutive, wrapped) for vectors of 4, 8 and 16, with
@@ -249,15 +250,7 @@ def test_nan_reaches_what_depends_on_it_and_nothing_else(pattern, layout):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_result_is_the_same_whatever_the_threads(layout):
     x, weight = operands((3, 50, 200, 6), 300, layout)
-    results = []
-    threads = torch.get_num_threads()
-    try:
-        for count in (1, 2, 3, 2):
-            torch.set_num_threads(count)
-            results.append(kernel(x, weight, layout))
-    finally:
-        torch.set_num_threads(threads)
-    assert all(torch.equal(result, results[0]) for result in results)
+    assert_the_same_whatever_the_threads(lambda: kernel(x, weight, layout))
 
 
 # the weight's gradient in batch_last: over i, over j, at once, and by too many matrices for a call each

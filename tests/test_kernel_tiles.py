@@ -20,7 +20,7 @@ from ksmm.reference import reference_matmul
 from tests.conftest import TOLERANCES
 from tests.cuda.products import assert_close, inputs
 from tests.hard_operands import KINDS, error, of_kind
-from tests.shapes import bias_of, examples, expected, poison, problems
+from tests.shapes import assert_the_same_whatever_the_threads, bias_of, examples, expected, poison, problems
 
 VARIANT = "KSMM_CPU_VARIANT"
 IS_HERE = os.environ.get(VARIANT) == "amx"
@@ -116,14 +116,7 @@ def test_zeros_and_nothing_else(layout) -> None:
 @pytest.mark.parametrize("dtype", list(TOLERANCES), ids=str)
 def test_the_result_is_the_same_whatever_the_threads(dtype, layout) -> None:
     x, weight = inputs(Problem(Pattern(3, 50, 200, 6), 300, dtype, layout))
-    threads, results = torch.get_num_threads(), []
-    try:
-        for count in (1, 2, 3, 2):
-            torch.set_num_threads(count)
-            results.append(product(x, weight, layout))
-    finally:
-        torch.set_num_threads(threads)
-    assert all(torch.equal(result, results[0]) for result in results)
+    assert_the_same_whatever_the_threads(lambda: product(x, weight, layout))
 
 
 @here
