@@ -85,9 +85,10 @@ def test_what_planes_cannot_be_is_computed_otherwise(value, dtype, layout) -> No
     for changed in (x, weight):
         kept = changed.clone()
         changed.view(-1)[::257] = value
-        y, strict = product(x, weight, layout), reference_matmul(weight, x, layout).to(dtype)
-        torch.testing.assert_close(y, strict, rtol=1e-3, atol=1e-3, equal_nan=True)
-        assert torch.equal(y.isnan(), strict.isnan()) and torch.equal(y.isinf(), strict.isinf())
+        y, reference = product(x, weight, layout), reference_matmul(weight, x, layout)
+        rounded, tolerance = reference.to(dtype), TOLERANCES[dtype]
+        torch.testing.assert_close(y, rounded, rtol=tolerance, atol=10 * tolerance, equal_nan=True)
+        assert torch.equal(y.isnan(), rounded.isnan()) and torch.equal(y.isinf(), rounded.isinf())
         changed.copy_(kept)
 
 
@@ -104,7 +105,7 @@ def test_products_below_all_normal_numbers_are_not_lost(layout) -> None:
 
 @here
 @every_layout
-def test_zeros_and_nothing_else(layout) -> None:
+def test_zeros_give_zeros(layout) -> None:
     x, weight = inputs(Problem(Pattern(2, 40, 48, 3), 50, torch.float32, layout))
     assert product(torch.zeros_like(x), weight, layout).abs().max() == 0
     y = product(x, torch.zeros_like(weight), layout)

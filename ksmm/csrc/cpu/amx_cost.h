@@ -9,7 +9,7 @@ namespace KSMM_VARIANT {
 // Nanoseconds of a core for 16 n of one (i, j), measured on an Intel Xeon with AMX (docs/cpu.md).
 struct AmxCosts {
   double read, write;  // a vector of X, of Y
-  double hidden;       // the part of these that remains where they overlap with products
+  double remaining;    // the part of these that products do not hide
 };
 
 // Whether tiles are the faster way: their products, reading and writing, and the weights' share, against multiply-adds.
@@ -23,7 +23,8 @@ bool tiles_pay(const Problem& p) {
   const double b = double(p.b), c = double(p.c), n = double(p.batch);
   const double products = double(plan.row_tiles * plan.depth_tiles * Planes<Element>::products) * tile_product;
   const double columns = double(divide_up(p.batch, 16)) * 16 / n;
-  const double tiles = columns * products + costs.hidden * (costs.read * c + costs.write * b) + weight * b * c * 16 / n;
+  const double tiles =
+      columns * products + costs.remaining * (costs.read * c + costs.write * b) + weight * b * c * 16 / n;
   const bool few = double(p.a * p.d) * b * c * n < (pairs ? 5e6 : 5e7);  // threads get in each other's way
   // What is read and written takes longer, where nothing hides it, when other programs have filled the caches.
   const bool exposed = plan.is_first() && !pairs;

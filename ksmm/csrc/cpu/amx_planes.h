@@ -72,7 +72,7 @@ class Doubt {
   bool has_zero() const { return _mm512_reduce_min_epu32(least_) == 0; }
 
  private:
-  static constexpr uint32_t smallest = (127 - 96) << 23;  // 2^-96
+  static constexpr uint32_t smallest = (127 - 80) << 23;  // 2^-80: of 2^10 k, all that is lost is 2^-33 of it
   __m512i most_ = _mm512_setzero_si512(), least_ = _mm512_set1_epi32(-1), least_but_zero_ = _mm512_set1_epi32(-1);
 };
 

@@ -26,7 +26,8 @@ class Buffer {
 // the result is the same whoever computes it.
 class Tasks {
  public:
-  // Whoever takes some takes `together` neighbouring ones, where there are enough, or few enough not to matter.
+  // A thread takes up to `together` neighbouring ones at a time, a sixteenth of all at most, or some where there are
+  // very many.
   Tasks(int64_t count, int64_t together)
       : count_(count), chunk_(larger(1, larger(smaller(16, count / 256), smaller(together, count / 16)))) {}
 
