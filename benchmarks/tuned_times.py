@@ -3,7 +3,8 @@
     python benchmarks/tuned_times.py
 
 A row for each dtype, precision and layout of the tuning file that ships, medians over its problems: the kernel's best
-configuration over the roofline, by the ceilings of the published run, and the best of `bmm` and `bmm_strided` over it.
+configuration over the roofline, by the ceilings of the published run (empty for a dtype that it did not have), and the
+best of `bmm` and `bmm_strided` over it.
 """
 
 from __future__ import annotations
@@ -35,10 +36,12 @@ def main() -> None:
         for entry in group:
             pattern = Pattern(*entry.pattern)
             problem = Problem(pattern, entry.batch_size, DTYPES[entry.dtype], entry.layout, "cuda")
-            over_roofline.append(entry.configuration_ms / 1e3 / ceilings.attainable_seconds(problem))
+            attainable = ceilings.attainable_seconds(problem)
+            if attainable is not None:
+                over_roofline.append(entry.configuration_ms / 1e3 / attainable)
             rivals.append(min(entry.rivals_ms.values()) / entry.configuration_ms)
-        medians = (statistics.median(values) for values in (over_roofline, rivals))
-        writer.writerow([*kind, len(rivals), *(f"{median:.3g}" for median in medians)])
+        medians = (f"{statistics.median(values):.3g}" if values else "" for values in (over_roofline, rivals))
+        writer.writerow([*kind, len(rivals), *medians])
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -55,7 +56,10 @@ def test_the_times_of_the_tuning_that_ships() -> None:
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     table = list(csv.DictReader(io.StringIO(output)))
     assert {(row["dtype"], row["layout"]) for row in table} == set(itertools.product(DTYPES, LAYOUTS))
-    assert all(float(row["time_over_roofline"]) > 0 and float(row["best_rival_over_time"]) > 0 for row in table)
+    assert all(float(row["best_rival_over_time"]) > 0 for row in table)
+    ceilings = json.loads((FOLDER.parent / "measurements/nvidia-h200/ceilings.json").read_text())["operations_per_s"]
+    for row in table:  # a dtype that the published run did not have has no ceiling
+        assert float(row["time_over_roofline"]) > 0 if row["dtype"] in ceilings else row["time_over_roofline"] == ""
 
 
 def test_register_banks_of_multiply_adds(tmp_path: Path) -> None:
