@@ -13,7 +13,7 @@ from ksmm.reference import reference_matmul, relative_error
 from tests.conftest import TOLERANCES
 
 KERNEL = get_implementation("kernel")
-FUSED = [  # which one launch takes on Hopper, in 16 bits
+RESIDENT = [  # which one launch takes on Hopper, in 16 bits: X stays,
     ((1, 192, 48, 2), (2, 48, 192, 1)),  # appendix B.7
     ((1, 768, 192, 2), (6, 64, 64, 1)),
     ((1, 128, 128, 8), (8, 128, 128, 1)),  # the default of GPT-2 medium
@@ -22,8 +22,20 @@ FUSED = [  # which one launch takes on Hopper, in 16 bits
     ((1, 200, 96, 2), (3, 64, 64, 1)),
     ((1, 136, 32, 8), (2, 128, 128, 1)),
 ]
+STREAMED = [  # or streams past
+    ((1, 256, 64, 6), (6, 64, 64, 1)),  # the defaults of ViT-S
+    ((1, 64, 64, 6), (6, 64, 256, 1)),
+    ((1, 32, 32, 12), (12, 32, 32, 1)),
+    ((1, 64, 64, 8), (8, 64, 64, 1)),
+    ((1, 40, 32, 6), (3, 64, 24, 1)),  # sides that fill no tile
+    ((1, 72, 64, 6), (6, 64, 104, 1)),
+    ((1, 8, 32, 12), (12, 32, 200, 1)),
+    ((1, 88, 32, 8), (4, 64, 40, 1)),
+]
+FUSED = [*((entries, "fused_kernel") for entries in RESIDENT), *((entries, "fused_streamed") for entries in STREAMED)]
 CHAINS = [
-    *FUSED,
+    *RESIDENT,
+    *STREAMED,
     ((6, 64, 64, 1), (1, 192, 768, 2)),
     ((1, 128, 128, 8), (8, 128, 512, 1)),
     ((1, 30, 20, 3), (5, 12, 7, 1)),
@@ -120,19 +132,19 @@ on_hopper = pytest.mark.skipif(
     not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0),
     reason="no CUDA device of compute capability 9.0, which the kernels for two factors are for",
 )
-ONE_LAUNCH = ("fused_kernel", "few_chain_kernel")
+ONE_LAUNCH = ("fused_kernel", "fused_streamed", "few_chain_kernel")
 
 
 @pytest.mark.cuda
 @on_hopper
-@pytest.mark.parametrize(("batch", "kernel"), [(256, "fused_kernel"), (8, "few_chain_kernel")])
-@pytest.mark.parametrize("entries", FUSED, ids=str)
-def test_one_launch_on_hopper(entries, batch: int, kernel: str) -> None:
+@pytest.mark.parametrize("batch", [256, 8])
+@pytest.mark.parametrize(("entries", "kernel"), FUSED, ids=str)
+def test_one_launch_on_hopper(entries, kernel: str, batch: int) -> None:
     chain = [ksmm.Pattern(*pattern) for pattern in entries]
     outer, inner = (KERNEL.pack(weight, "batch_first") for weight in weights(chain, torch.float16, "cuda"))
     x = torch.randn(batch, chain[1].columns, device="cuda", dtype=torch.float16)
     (name,) = kernels_of(lambda: KERNEL.matmul_chain(inner, outer, x, launches=1))
-    assert kernel in name
+    assert (kernel if batch > 32 else "few_chain_kernel") in name
     names = kernels_of(lambda: KERNEL.matmul_chain(inner, outer, x, launches=2))
     assert len(names) >= 2 and not any(one in name for name in names for one in ONE_LAUNCH)
 
@@ -142,10 +154,11 @@ def test_one_launch_on_hopper(entries, batch: int, kernel: str) -> None:
 @pytest.mark.parametrize(
     ("entries", "batch", "kernel"),
     [
-        (FUSED[1], 25216, "fused_kernel"),
-        (FUSED[1], 197, None),
-        (FUSED[2], 1, None),
-        (FUSED[2], 8, "few_chain_kernel"),
+        (RESIDENT[1], 25216, "fused_kernel"),
+        (RESIDENT[1], 197, None),
+        (RESIDENT[2], 1, None),
+        (RESIDENT[2], 8, "few_chain_kernel"),
+        *((entries, 25216, "fused_streamed") for entries in STREAMED[:3]),
     ],
     ids=str,
 )

@@ -130,6 +130,19 @@ cudaError_t find(const Problem& problem, const Operands& operands, int wanted, i
   return cudaSuccess;
 }
 
+struct ChainCandidate {
+  const hopper::ChainKernel* kernel;
+  double seconds;  // infinite where the kernel does not take the chain
+};
+
+std::array<ChainCandidate, 3> quickest_first(const Problem& inner, const Problem& outer, const Machine& machine) {
+  std::array<ChainCandidate, 3> candidates = {{{&hopper::fused}, {&hopper::fused_streamed}, {&hopper::few_chain}}};
+  for (ChainCandidate& candidate : candidates) candidate.seconds = candidate.kernel->seconds(inner, outer, machine);
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const ChainCandidate& one, const ChainCandidate& other) { return one.seconds < other.seconds; });
+  return candidates;
+}
+
 }  // namespace
 
 double least_seconds(const Problem& problem, const Machine& machine) {
@@ -186,8 +199,7 @@ bool chain_pays(const Problem& inner, const Problem& outer) {
                               static_cast<int64_t>(inner.dtype), device}};
   const auto known = answers.find(question);
   if (known != answers.end()) return known->second;
-  const double one_launch =
-      std::min(hopper::fused.seconds(inner, outer, machine), hopper::few_chain.seconds(inner, outer, machine));
+  const double one_launch = quickest_first(inner, outer, machine)[0].seconds;
   // the second of two launches waits for the first, which the time of neither shows
   const double two_launches = least_seconds(inner, machine) + least_seconds(outer, machine) + 1e-6;
   const bool pays = std::isfinite(one_launch) && one_launch < two_launches;
@@ -201,12 +213,10 @@ bool multiply_chain_cuda(const Problem& inner, const Operands& of_inner, const P
   Machine machine;
   cudaError_t found = current_machine(&machine);
   if (found != cudaSuccess) return *error = found, true;
-  hopper::ChainKernel quickest = hopper::fused, other = hopper::few_chain;
-  if (other.seconds(inner, outer, machine) < quickest.seconds(inner, outer, machine)) std::swap(quickest, other);
   found = cudaErrorNotSupported;
-  for (const hopper::ChainKernel& kernel : {quickest, other})
+  for (const ChainCandidate& candidate : quickest_first(inner, outer, machine))
     if (found == cudaErrorNotSupported)
-      found = kernel.multiply(inner, of_inner, outer, of_outer, machine, static_cast<cudaStream_t>(stream));
+      found = candidate.kernel->multiply(inner, of_inner, outer, of_outer, machine, static_cast<cudaStream_t>(stream));
   *error = found;
   return found != cudaErrorNotSupported;
 }

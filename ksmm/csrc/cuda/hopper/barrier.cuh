@@ -86,6 +86,16 @@ struct Ring {
   }
 };
 
+// A ring whose length is known when the kernel is launched.
+struct VariableRing {
+  int slots, slot = 0;
+  uint32_t phase = 0;
+  __device__ void advance() {
+    if (++slot == slots) slot = 0, phase ^= 1;
+  }
+  __device__ int last() const { return slot == 0 ? slots - 1 : slot - 1; }
+};
+
 // A barrier of `threads` threads of the block, under a number from 1 to 15 (0 is __syncthreads).
 __device__ inline void synchronize(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");

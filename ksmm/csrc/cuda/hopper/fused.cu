@@ -125,11 +125,6 @@ struct FusedFamily {
 };
 using Family = FusedFamily<FusedTile<2, 64, 3, 1, 96>, FusedTile<2, 48, 3, 1, 96>, FusedTile<8, 128, 1, 2, 64>>;
 
-bool is_monarch(const Problem& inner, const Problem& outer, const Machine& machine) {
-  return machine.capability == 90 && inner.d == 1 && outer.a == 1 && inner.layout == Layout::batch_first &&
-         inner.dtype != Dtype::float32 && inner.batch <= INT32_MAX && inner.c >= 16;
-}
-
 cudaError_t multiply(const Problem& inner, const Operands& of_inner, const Problem& outer, const Operands& of_outer,
                      const Machine& machine, cudaStream_t stream) {
   if (!is_monarch(inner, outer, machine) || !is_arranged(inner, of_inner) || !is_arranged(outer, of_outer))

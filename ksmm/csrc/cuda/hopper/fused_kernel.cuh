@@ -28,23 +28,13 @@ struct FusedShared {
   }
 };
 
-// A ring whose length is known when the kernel is launched.
-struct FusedRing {
-  int slots, slot = 0;
-  uint32_t phase = 0;
-  __device__ void advance() {
-    if (++slot == slots) slot = 0, phase ^= 1;
-  }
-  __device__ int last() const { return slot == 0 ? slots - 1 : slot - 1; }
-};
-
 // Fetches both weights.
 template <class Tile>
 struct FusedFeeder {
   const FusedTask& task;
   FusedShared& shared;
   unsigned char* stages;
-  FusedRing ring;
+  VariableRing ring;
 
   template <class... Coordinates>
   __device__ void load_stage(const CUtensorMap& map, int rows, Coordinates... coordinates) {
@@ -90,7 +80,7 @@ struct FusedConsumer {
   FusedShared& shared;
   uint32_t z, stages;  // z: of the warpgroup's rows
   int warpgroup, split;
-  FusedRing ring;
+  VariableRing ring;
 
   __device__ uint32_t stage() const { return stages + ring.slot * Tile::slot_bytes; }
   __device__ void release(int slot) {
@@ -229,7 +219,7 @@ __global__ __launch_bounds__(Tile::threads, 1) void fused_kernel(const __grid_co
                                     shared_address(stages),
                                     warpgroup,
                                     warpgroup % Tile::splits,
-                                    FusedRing{task.slots}};
+                                    VariableRing{task.slots}};
     for (int64_t tile = blockIdx.x; tile < task.tiles; tile += blocks, phase ^= 1) {
       consumer.multiply_inner(phase);
       fence_for_engines();
@@ -242,7 +232,7 @@ __global__ __launch_bounds__(Tile::threads, 1) void fused_kernel(const __grid_co
   } else {
     shrink_registers<Tile::shrunk>();
     if (threadIdx.x == Tile::consumers) {
-      FusedFeeder<Tile> feeder{task, shared, stages, FusedRing{task.slots}};
+      FusedFeeder<Tile> feeder{task, shared, stages, VariableRing{task.slots}};
       for (int64_t tile = blockIdx.x; tile < task.tiles; tile += blocks) feeder.feed();
     } else if (threadIdx.x == Tile::consumers + 32) {
       for (int64_t tile = blockIdx.x; tile < task.tiles; tile += blocks, phase ^= 1)
