@@ -66,9 +66,23 @@ template <class T, class Tile>
 struct FusedStreamedConsumer {
   const FusedStreamedTask& task;
   FusedStreamedShared& shared;
-  uint32_t z, stages;  // z: of the warpgroup's rows
+  static constexpr int turns = 1 + Tile::row_groups;  // the first of the barriers by which they take turns
+  uint32_t z, stages;                                 // z: of the warpgroup's rows
   int warpgroup;
   VariableRing ring;
+  bool first_turn = true;
+
+  // Warpgroups multiply by the outer factor in turns, so that one writes Y while another multiplies: together they
+  // would wait for the matrix units first, and then for the way to Y. `last`: there is no turn after this round.
+  __device__ void take_turn() {
+    if (!first_turn || warpgroup > 0) synchronize(turns + warpgroup, 256);
+    first_turn = false;
+  }
+  __device__ void pass_turn(bool last) {
+    const int next = warpgroup + 1 == Tile::row_groups ? 0 : warpgroup + 1;
+    if (!last || next > 0) asm volatile("bar.arrive %0, 256;" ::"r"(turns + next) : "memory");
+  }
+
   __device__ uint32_t stage() const { return stages + ring.slot * Tile::slot_bytes; }
   __device__ void release() {
     if (threadIdx.x % 128 == 0) shared.empty[ring.last()].arrive();
@@ -110,7 +124,8 @@ struct FusedStreamedConsumer {
     for (int plane = 0; plane < Tile::j; ++plane) fence_sums<Tile::columns>(sums[plane]);
   }
 
-  __device__ void multiply_outer(int64_t n, uint32_t own_outlet) {  // n: the warp's first
+  // n: the warp's first; last: of the block's tiles.
+  __device__ void multiply_outer(int64_t n, uint32_t own_outlet, bool last) {
     const StreamedOutlet<T, Tile> outlet(task, own_outlet, n);
     StreamedBias<T, Tile> bias;
     bias.read(task, 0);
@@ -119,6 +134,7 @@ struct FusedStreamedConsumer {
       bias.start(sums, task.bias != nullptr);
       bias.read(task, first + Tile::columns);
       fence_planes(sums);
+      take_turn();
       int box = 0;
       do {
         shared.full[ring.slot].wait(ring.phase);
@@ -132,6 +148,7 @@ struct FusedStreamedConsumer {
                                                 stage() + plane * Tile::columns * streamed_row + step * 32, true);
         commit_stage(box);
       } while (++box < task.outer_boxes);
+      pass_turn(last && first + Tile::columns >= task.b);
       wait_for_products<0>();
       release();
       fence_planes(sums);
@@ -172,7 +189,7 @@ __global__ __launch_bounds__(Tile::threads,
       consumer.multiply_inner();
       fence_for_engines();
       synchronize(1 + warpgroup, 128);  // all four warps have written their Z
-      consumer.multiply_outer(tile * Tile::n + 16 * warp, own_outlet);
+      consumer.multiply_outer(tile * Tile::n + 16 * warp, own_outlet, tile + blocks >= task.tiles);
       synchronize(1 + warpgroup, 128);  // and read it
     }
   } else {
