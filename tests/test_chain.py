@@ -141,6 +141,7 @@ ONE_LAUNCH = ("fused_kernel", "fused_streamed", "few_chain_kernel")
 @pytest.mark.parametrize(("entries", "kernel"), FUSED, ids=str)
 def test_one_launch_on_hopper(entries, kernel: str, batch: int) -> None:
     chain = [ksmm.Pattern(*pattern) for pattern in entries]
+    assert KERNEL.supports(ksmm.Problem(chain[1], batch, torch.float16, "batch_first", "cuda")) is None
     outer, inner = (KERNEL.pack(weight, "batch_first") for weight in weights(chain, torch.float16, "cuda"))
     x = torch.randn(batch, chain[1].columns, device="cuda", dtype=torch.float16)
     (name,) = kernels_of(lambda: KERNEL.matmul_chain(inner, outer, x, launches=1))
