@@ -2,8 +2,9 @@
 
     python benchmarks/chains.py --device cuda --dtype float16 > chains.csv
 
-The chains are those of appendix B.7 and the defaults for the layers of GPT-2 medium, at 128 × 197 rows unless said
-otherwise (`--batches 1 8` for the tokens that a language model decodes), without a bias unless one is asked for.
+The chains are those of appendix B.7 and the defaults for the layers of ViT-S, of a network of 512 features and of GPT-2
+medium, at 128 × 197 rows unless said otherwise (`--batches 1 8` for the tokens that a language model decodes), without
+a bias unless one is asked for.
 `fused` is ksmm::ks_chain in one launch (in two where no kernel takes both factors), `chosen` in as many as it chooses.
 The last columns are ratios, below 1 where one launch, or the chain, wins. Calls below 200 µs are replayed from a CUDA
 graph.
@@ -28,10 +29,9 @@ from ksmm.problem import DTYPES
 
 COLUMNS = ["chain", "batch_size", "dtype", "fused_s", "two_launches_s", "chosen_s", "dense_s"]
 RATIOS = ["fused_over_two", "chosen_over_dense"]
-SIZES = {
-    paper_chain: ((384, 384), (384, 1536), (1536, 384)),
-    default_chain: ((1024, 1024), (1024, 3072), (1024, 4096), (4096, 1024)),
-}
+VIT_SIZES = ((384, 384), (384, 1536), (1536, 384))
+GPT_SIZES = ((1024, 1024), (1024, 3072), (1024, 4096), (4096, 1024))
+SIZES = {paper_chain: VIT_SIZES, default_chain: (*VIT_SIZES, (384, 1152), (512, 512), *GPT_SIZES)}
 
 
 def seconds_of_chain(
