@@ -15,7 +15,7 @@ from ksmm.operands import (
     check_dtypes,
     check_shapes,
     flatten_batch,
-    in_forward_mode,
+    is_transformed,
     restore_batch,
 )
 from ksmm.patterns import Pattern
@@ -33,9 +33,9 @@ def ks_matmul(
 ) -> torch.Tensor:
     """Y = X Kᵀ + bias for the Kronecker-sparse matrix K of a canonical weight (Algorithm 2 of the paper).
 
-    Differentiable in x, weight and bias with every implementation. In forward mode (torch.func.jvp, a dual_level) "bmm"
-    multiplies whatever `implementation` says: others would lose the tangents. Under autocast all are cast as for
-    nn.Linear.
+    Differentiable in x, weight and bias with every implementation. Below the transforms of torch.func (grad, vmap, jvp,
+    ...) and in a dual_level "bmm" multiplies whatever `implementation` says: they see through PyTorch's own operations
+    alone. Under autocast all are cast as for nn.Linear.
 
     >>> x, weight = torch.randn(10, 96), torch.randn(1, 192, 48, 2)
     >>> ks_matmul(x, weight).shape
@@ -68,7 +68,7 @@ def ks_matmul(
     for first, last, measured in ranges:
         if first <= batch_size <= last:
             name = measured
-    if in_forward_mode():
+    if is_transformed():
         name = "bmm"  # plain operations of PyTorch, for every problem
     if get_implementation(name).differentiable and rows.numel() > 0:
         y = _multiply(name, rows, weight, layout, bias)

@@ -11,7 +11,7 @@ from torch import nn
 
 from ksmm.functional import choose, ks_matmul, multiply_packed
 from ksmm.implementations import Packed, check_implementation, get_implementation
-from ksmm.operands import autocasts, flatten_batch, in_forward_mode, restore_batch
+from ksmm.operands import autocasts, flatten_batch, is_transformed, restore_batch
 from ksmm.patterns import Chain, Pattern
 from ksmm.problem import check_layout
 from ksmm.reference import to_dense
@@ -117,7 +117,7 @@ class KSLinear(nn.Module):
             len(self._frozen) > 0  # torch.compile cannot trace bool() of a list
             and not torch.is_grad_enabled()
             and not autocasts(x.device.type)
-            and not in_forward_mode()
+            and not is_transformed()
             and x.dim() > 0
             and x.shape[-1 if self.layout == "batch_first" else 0] == self.in_features
             and (x.dtype, x.device) == self._frozen_for

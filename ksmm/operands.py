@@ -72,12 +72,13 @@ def autocasts(device_type: str) -> bool:
     return device_type != "meta" and torch.is_autocast_enabled(device_type)
 
 
-def in_forward_mode() -> bool:
-    """Whether operands may have tangents, for torch.func.jvp or in a dual_level.
+def is_transformed() -> bool:
+    """Whether a transform of torch.func (grad, vmap, jvp, ...) or a dual_level looks at what is computed.
 
-    Asked of the mode and not of the operands: below vmap or another transform an operand does not show its tangent.
+    These see through operations of PyTorch alone: an operator of our own has neither tangents nor batches of them.
+    Asked of the mode and not of the operands: below a transform an operand does not show whether it has a tangent.
     """
-    return forward_ad._current_level >= 0
+    return forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
 
 
 def flatten_batch(x: torch.Tensor, layout: str) -> torch.Tensor:

@@ -85,6 +85,38 @@ def test_forward_mode_gradients(name: str, layout: str, device: str) -> None:
     assert relative_error(tangent, expected) < TOLERANCES[torch.float32]
 
 
+@pytest.mark.parametrize("layout", ksmm.LAYOUTS)
+@pytest.mark.parametrize("name", ["auto", *ksmm.implementations()])
+def test_transforms_of_torch_func(name: str, layout: str, device: str) -> None:
+    """Gradients, those of each sample by itself, and products of several weights, as PyTorch has them elsewhere."""
+    pattern = ksmm.Pattern(2, 4, 2, 1)
+    if name != "auto":
+        skip_unsupported(name, pattern, torch.float32, layout, device)
+    x, weight = (operand.detach() for operand in operands(pattern, layout, device=device))
+    samples = 0 if layout == "batch_first" else 1
+
+    def loss(weight: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        return ksmm.ks_matmul(x, weight, layout, name).square().sum()
+
+    def expected(weight: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        weight = weight.double().requires_grad_()
+        return torch.autograd.grad(reference_matmul(weight, x.double(), layout).square().sum(), weight)[0]
+
+    assert relative_error(torch.func.grad(loss)(weight, x), expected(weight, x)) < TOLERANCES[torch.float32]
+    each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(
+        weight, x.unsqueeze(samples + 1).movedim(samples, 0)
+    )
+    of_each = torch.stack([expected(weight, sample) for sample in x.split(1, dim=samples)])
+    assert relative_error(each, of_each) < TOLERANCES[torch.float32]
+    torch.compiler.reset()  # else those of the other names count as its recompilations
+    compiled = torch.compile(torch.func.grad(loss), backend="aot_eager", fullgraph=True)
+    assert relative_error(compiled(weight, x), expected(weight, x)) < TOLERANCES[torch.float32]
+    weights = torch.stack([weight, 2 * weight])
+    several = torch.func.vmap(lambda weight: ksmm.ks_matmul(x, weight, layout, name))(weights)
+    products = torch.stack([reference_matmul(one, x, layout) for one in weights])
+    assert relative_error(several, products) < TOLERANCES[torch.float32]
+
+
 def test_the_kernel_refuses_tangents_that_it_would_lose(kernel_library: None, device: str) -> None:
     x, inner, outer = (torch.randn(shape, device=device) for shape in ((5, 16), (2, 6, 8, 1), (1, 12, 6, 2)))
     products = {

@@ -276,12 +276,14 @@ class TestFreeze:
             torch.testing.assert_close(layer.freeze()(x), dense_twin(layer)(x), rtol=1e-4, atol=1e-5)
 
     @pytest.mark.parametrize(("name", "layout"), COMBINATIONS)
-    def test_forward_mode_gradients(self, name: str, layout: str) -> None:
+    def test_below_transforms_of_torch_func(self, name: str, layout: str) -> None:
         layer = ksmm.KSLinear(CHAIN, bias=False, layout=layout, implementation=name).freeze()
         x, tangent = torch.randn(2, 5, layer.in_features)
         with torch.no_grad():
             _, y_tangent = torch.func.jvp(lambda x: call(layer, x, layout), (x,), (tangent,))
             torch.testing.assert_close(y_tangent, dense_twin(layer)(tangent), rtol=1e-4, atol=1e-5)
+            mapped = torch.func.vmap(lambda x: call(layer, x, layout))(x.unsqueeze(0))[0]
+            torch.testing.assert_close(mapped, dense_twin(layer)(x), rtol=1e-4, atol=1e-5)
 
     def test_is_exported_and_traced(self) -> None:
         for name in ("auto", "bmm"):

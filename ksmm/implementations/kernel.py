@@ -64,7 +64,8 @@ class Kernel(Implementation):
         A kernel takes both on compute capability 9.0 in 16 bits, for an inner factor with d = 1 and an outer one with
         a = 1, as Monarch matrices have: for up to 32 rows where both c are multiples of 8
         (csrc/cuda/hopper/few_chain.cu), for more with an inner b of 48, 64 or 128 and an outer d of 2 or 8
-        (csrc/cuda/hopper/fused.cu).
+        (csrc/cuda/hopper/fused.cu), or an inner b of 64 and an outer d of 6 or 8, or 32 and 12, where what lies between
+        fits into shared memory (csrc/cuda/hopper/fused_streamed.cu).
 
         Args:
             inner: packed weights of the factor that is applied first.
