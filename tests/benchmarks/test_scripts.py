@@ -25,7 +25,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
         ("off_grid", 16, "per_operation"),
         ("gradients", 4, "bmm_s"),
         ("cpu_rivals", 2, "speedup"),
-        ("chains", 7, "chosen_over_dense"),
+        ("chains", 12, "chosen_over_dense"),
     ],
 )
 def test_a_number_for_every_problem(script: str, rows: int, last: str) -> None:
