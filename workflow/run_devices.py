@@ -89,28 +89,29 @@ def check_no_own_run(results: Path, device: str) -> None:
         )
 
 
-def check_library(record: Path, kernel_sources: str) -> None:
-    """Checks that the library that the record of a build tells of is still there, if it was made of these sources.
-
-    The pipeline would not build it again, as its record is there, and `kernel` would be skipped.
+def kernel_changed(record: Path, kernel_sources: str) -> bool:
+    """Whether the record of a build is of other sources than the present ones, and so will be written anew.
 
     Raises:
-        ConfigError: it is gone, or was built with another PyTorch, or the record cannot be read.
+        ConfigError: the record cannot be read; or it tells of a library of these sources that is gone, or was built
+            with another PyTorch: the pipeline would not build it again, as its record is there, and skip `kernel`.
     """
     from ksmm.build import find, reason_missing
 
     if not record.exists():
-        return
+        return False
     try:
         content = json.loads(record.read_text(encoding="utf-8"))
     except ValueError:
         raise ConfigError(f"{record} is not whole JSON; remove it, nothing measured is lost by that") from None
-    built = content.get("library") is not None and content.get("source_hash") == kernel_sources
-    if built and find() is None:
+    if content.get("source_hash") != kernel_sources:
+        return True
+    if content.get("library") is not None and find() is None:
         raise ConfigError(
             f"{record} says that the kernel library is built, but {reason_missing()}; "
             f"that keeps what was measured. To measure everything again instead, remove {record.parent}"
         )
+    return False
 
 
 def use_own_python(repository: Path | str) -> None:

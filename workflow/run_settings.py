@@ -21,7 +21,7 @@ from run_choices import (
     stems,
     timing_jobs,
 )
-from run_devices import check_library, check_no_own_run, check_writable, imported_records, resolve_device
+from run_devices import check_no_own_run, check_writable, imported_records, kernel_changed, resolve_device
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class RunSettings:
     that others measured. `networks` names the jobs of the study networks, and `networks_in_all` says whether a run
     measures them without being asked to. `kernel_sources` is the hash of the kernel's sources and flags,
     `implementation_hashes` maps each implementation to that of its Python sources, and `torch` is PyTorch's version:
-    what is measured with others is measured again.
+    what is measured with others is measured again. `kernel_changed` says that the library was last built of others.
     """
 
     device: str
@@ -43,6 +43,7 @@ class RunSettings:
     jobs: dict[str, list[str]] | None
     implementations: list[str]
     kernel_sources: str
+    kernel_changed: bool
     implementation_hashes: dict[str, str]
     torch: str
     figures: list[str]
@@ -134,6 +135,7 @@ def run_settings(config: dict) -> RunSettings:
             jobs=None,
             implementations=[],
             kernel_sources="",
+            kernel_changed=False,
             implementation_hashes={},
             torch="",
             energy_jobs=None,
@@ -147,7 +149,7 @@ def run_settings(config: dict) -> RunSettings:
     from ksmm.measure.implementation_hash import implementation_hashes
 
     kernel_sources = source_hash()
-    check_library(results / "build.json", kernel_sources)
+    changed = kernel_changed(results / "build.json", kernel_sources)
     patterns = chosen_patterns(config[device_type]["patterns"], f"{device_type}.patterns")
     return RunSettings(
         **shared,
@@ -155,6 +157,7 @@ def run_settings(config: dict) -> RunSettings:
         jobs=timing_jobs(patterns, config["patterns_per_job"]),
         implementations=chosen_implementations(config["implementations"]),
         kernel_sources=kernel_sources,
+        kernel_changed=changed,
         implementation_hashes=implementation_hashes(),
         torch=str(torch.__version__),
         energy_jobs=energy_jobs(config, device_type),

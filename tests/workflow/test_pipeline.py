@@ -172,6 +172,17 @@ def test_another_number_of_threads_measures_again(finished_run):
         assert re.search(rf"{rule}\b", done.stdout), rule
 
 
+def test_a_changed_kernel_is_measured_in_the_call_that_builds_it(copied_run):
+    (record,) = copied_run.glob("results/*/build.json")
+    content = json.loads(record.read_text())
+    for source_hash, measures in ((content["source_hash"], False), ("0123456789abcdef", True)):
+        record.write_text(json.dumps({**content, "source_hash": source_hash}))
+        done = run_snakemake(copied_run, "--forcerun", "build_kernel", "--dry-run")
+        assert re.search(r"build_kernel +1\b", done.stdout), done.stdout
+        for rule in ("time_patterns", "energy_patterns", "measure_networks", "profile_networks"):
+            assert bool(re.search(rf"{rule} +\d", done.stdout)) == measures, rule
+
+
 def test_a_changed_config_measures_only_what_is_new(copied_run):
     (results,) = (copied_run / "results").iterdir()
     record = results / "time" / "records" / "1x48x48x1-to-1x64x16x2.json"

@@ -142,13 +142,14 @@ def test_every_preset_gives_jobs_that_cover_its_patterns_once(name):
 def test_a_library_that_is_gone_is_an_error_that_keeps_what_was_measured(monkeypatch, tmp_path):
     record = tmp_path / "build.json"
     monkeypatch.setattr("ksmm.build.find", lambda sources=None: None)
-    run_devices.check_library(record, "0123")
-    for content in ({"library": None, "source_hash": "0123"}, {"library": "/gone", "source_hash": "4567"}):
-        record.write_text(json.dumps(content))
-        run_devices.check_library(record, "0123")
+    assert not run_devices.kernel_changed(record, "0123")
+    record.write_text(json.dumps({"library": None, "source_hash": "0123"}))
+    assert not run_devices.kernel_changed(record, "0123")
+    record.write_text(json.dumps({"library": "/gone", "source_hash": "4567"}))
+    assert run_devices.kernel_changed(record, "0123")
     record.write_text(json.dumps({"library": "/gone", "source_hash": "0123"}))
     with pytest.raises(ConfigError, match=r"build\.json says.*is built, but.*not.*built"):
-        run_devices.check_library(record, "0123")
+        run_devices.kernel_changed(record, "0123")
 
 
 def test_limits_are_kept_and_refused_where_they_leave_nothing():

@@ -18,6 +18,12 @@ ENERGY_JOBS_PER_GROUP = math.ceil(TIMING_JOBS_PER_GROUP / 5)
 NUMBER_OF_ENERGY_JOB = {job: number for number, job in enumerate(run.energy_jobs or {})}
 
 
+# What a job that measures needs. Its age means nothing (clocks jump, files are copied): that the kernel's sources changed
+# is seen by their hash. But Snakemake takes a job whose ancient input is about to be written anew for done, whatever
+# else has changed, until the next call; so what is about to be written is not ancient.
+KERNEL_RECORD = RESULTS / "build.json" if run.kernel_changed else ancient(RESULTS / "build.json")
+
+
 def hashes_of(implementations):
     """Hashes of the Python sources of implementations, by name, as a parameter: a repaired one is measured again."""
     return [run.implementation_hashes[name] for name in implementations]

@@ -40,7 +40,7 @@ rule measure_energy_ceilings:
 
 rule energy_patterns:
     input:
-        kernel=ancient(RESULTS / "build.json"),
+        kernel=KERNEL_RECORD,
     output:
         record=RESULTS / "energy/records/{job}.json",
     log:

@@ -12,7 +12,7 @@ rule networks:
 
 rule measure_networks:
     input:
-        kernel=ancient(RESULTS / "build.json"),
+        kernel=KERNEL_RECORD,
     output:
         record=RESULTS / "networks/records/{subject}.json",
     log:
@@ -50,7 +50,7 @@ rule measure_networks:
 
 rule profile_networks:
     input:
-        kernel=ancient(RESULTS / "build.json"),
+        kernel=KERNEL_RECORD,
     output:
         profile=report(
             RESULTS / "networks_profile.csv",

@@ -37,9 +37,8 @@ rule measure_ceilings:
 
 
 rule time_patterns:
-    # Its age means nothing (clocks jump, files are copied); that the kernel's sources changed is seen by their hash.
     input:
-        kernel=ancient(RESULTS / "build.json"),
+        kernel=KERNEL_RECORD,
     output:
         record=RESULTS / "time/records/{job}.json",
     log:
