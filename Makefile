@@ -49,7 +49,7 @@ publish: $(INSTALLED)
 # The kernel is built first, since its tests are skipped where it is missing.
 test: $(INSTALLED)
 	$(BIN)/python -m ksmm build
-	$(BIN)/pytest -n $(TEST_PROCESSES)
+	$(BIN)/pytest -n $(TEST_PROCESSES) --durations 15
 
 audit:
 	$(PYTHON) .ci/audit.py
