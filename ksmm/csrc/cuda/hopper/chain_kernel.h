@@ -23,12 +23,6 @@ inline constexpr ChainKernel no_chain_kernel = {
       return cudaErrorNotSupported;
     }};
 
-// What both kernels for any number of rows take: a Monarch layer in 16 bits.
-inline bool is_monarch(const Problem& inner, const Problem& outer, const Machine& machine) {
-  return machine.capability == 90 && inner.d == 1 && outer.a == 1 && inner.layout == Layout::batch_first &&
-         inner.dtype != Dtype::float32 && inner.batch <= INT32_MAX && inner.c >= 16;
-}
-
 extern const ChainKernel fused;           // any number of rows
 extern const ChainKernel fused_streamed;  // any number of rows
 extern const ChainKernel few_chain;       // up to 32

@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "../arrange.cuh"
 #include "chain_kernel.h"
 #include "tensor_map.h"
 
 #ifdef KSMM_SM90A
+#include "fused_family.cuh"
 #include "fused_streamed_kernel.cuh"
 #endif
 
@@ -18,120 +18,86 @@ namespace {
 
 constexpr int64_t most_kept_bytes = 32 << 20;  // of an X that three layers read one after another, say
 
+// A tile of the kernel past which X streams, to the family.
 template <class Tile>
-struct StreamedBoxes {
-  TensorBox x, inner, outer;
-  StreamedBoxes(const Problem& first, const Operands& of_inner, const Problem& second, const Operands& of_outer) {
-    const int64_t row = of_inner.weight_strides[1], *planes = of_outer.weight_strides;
-    x = {3, {first.c, first.a, first.batch}, {1, first.c, of_inner.x_stride}, {streamed_step, 1, Tile::n}};
-    inner = {3, {first.c, second.c, Tile::j}, {1, Tile::j * row, row}, {streamed_step, Tile::span, Tile::j}};
-    outer = {3, {second.c, second.b, Tile::j}, {1, planes[1], planes[3]}, {streamed_step, Tile::columns, Tile::j}};
-  }
-};
-
-template <class Tile>
-int64_t bytes_without_slots(const Problem& outer) {
-  return streamed_extra_bytes + Tile::outlet_bytes + Tile::j * parts_of(outer.c, streamed_step) * Tile::box_bytes;
-}
-
-template <class Tile>
-int64_t slots_of(const Problem& outer, const Machine& machine) {
-  const int64_t room = machine.shared_limit - bytes_without_slots<Tile>(outer);
-  return std::min<int64_t>(room / Tile::slot_bytes, streamed_most_slots);
-}
-
-// Whoever's turn it is to multiply holds all stages of its columns, and one is on its way.
-template <class Tile>
-bool fits(const Problem& inner, const Problem& outer, const Machine& machine) {
-  return outer.d == Tile::j && inner.b == Tile::b && outer.b % 8 == 0 && outer.c % streamed_step == 0 &&
-         slots_of<Tile>(outer, machine) >= std::max<int64_t>(3, outer.c / streamed_step + 1);
-}
-
-template <class Tile>
-bool takes(const Problem& inner, const Operands& of_inner, const Problem& outer, const Operands& of_outer,
-           const Machine& machine) {
-  const auto aligned = [](const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; };
-  if (!fits<Tile>(inner, outer, machine) || !aligned(of_outer.y) || !aligned(of_outer.bias)) return false;
-  if (inner.a > 1 && of_inner.weight_strides[0] != inner.b * of_inner.weight_strides[1]) return false;
-  const StreamedBoxes<Tile> boxes(inner, of_inner, outer, of_outer);
-  return can_describe(of_inner.x, inner.dtype, boxes.x) && can_describe(of_inner.weight, inner.dtype, boxes.inner) &&
-         can_describe(of_outer.weight, inner.dtype, boxes.outer);
-}
-
-// What a multiprocessor reads and writes of a tile, one after the other, and a start.
-template <class Tile>
-double seconds(const Problem& inner, const Problem& outer, const Machine& machine) {
-  const auto bytes = [](int64_t numbers) { return 2.0 * static_cast<double>(numbers); };
-  const double read = bytes(inner.a * inner.c * (Tile::n + Tile::b) + outer.b * outer.c * outer.d);
-  const double written = bytes(outer.b * outer.d * Tile::n);
-  const int64_t tiles = parts_of(inner.batch, Tile::n), rounds = parts_of(tiles, machine.multiprocessors);
-  const double share = machine.memory_rate / machine.multiprocessors;
-  return 3e-6 + static_cast<double>(rounds) * (1.5e-6 + (read + written) / share);
-}
-
-template <class T, class Tile>
-cudaError_t launch(const Problem& inner, const Operands& of_inner, const Problem& outer, const Operands& of_outer,
-                   const Machine& machine, cudaStream_t stream) {
-  const StreamedBoxes<Tile> boxes(inner, of_inner, outer, of_outer);
-  FusedStreamedTask task;
-  const auto describe_box = [&](CUtensorMap* map, const void* data, const TensorBox& box) {
-    return describe_tensor(map, data, inner.dtype, box, streamed_row);
+struct Streamed {
+  struct Boxes {
+    TensorBox x, inner, outer;
+    Boxes(const Problem& first, const Operands& of_inner, const Problem& second, const Operands& of_outer) {
+      const int64_t row = of_inner.weight_strides[1], *planes = of_outer.weight_strides;
+      x = {3, {first.c, first.a, first.batch}, {1, first.c, of_inner.x_stride}, {streamed_step, 1, Tile::n}};
+      inner = {3, {first.c, second.c, Tile::j}, {1, Tile::j * row, row}, {streamed_step, Tile::span, Tile::j}};
+      outer = {3, {second.c, second.b, Tile::j}, {1, planes[1], planes[3]}, {streamed_step, Tile::columns, Tile::j}};
+    }
   };
-  cudaError_t error = describe_box(&task.x, of_inner.x, boxes.x);
-  if (error == cudaSuccess) error = describe_box(&task.inner, of_inner.weight, boxes.inner);
-  if (error == cudaSuccess) error = describe_box(&task.outer, of_outer.weight, boxes.outer);
-  if (error != cudaSuccess) return error;
-  task.bias = static_cast<const uint16_t*>(of_outer.bias), task.y = static_cast<uint16_t*>(of_outer.y);
-  task.batch = inner.batch;
-  task.b = static_cast<int>(outer.b), task.blocks = static_cast<int>(inner.a);
-  task.inner_boxes = static_cast<int>(parts_of(inner.c, streamed_step));
-  task.outer_boxes = static_cast<int>(parts_of(outer.c, streamed_step));
-  task.slots = static_cast<int>(slots_of<Tile>(outer, machine));
-  task.x_stays = 2 * inner.a * inner.c * inner.batch <= most_kept_bytes;
-  task.tiles = parts_of(inner.batch, Tile::n);
-  const int64_t blocks = std::min<int64_t>(task.tiles, machine.multiprocessors);
-  const int64_t shared = bytes_without_slots<Tile>(outer) + task.slots * Tile::slot_bytes;
-  return launch_overlapping(fused_streamed_kernel<T, Tile>, blocks, Tile::threads, shared, 1, stream, task);
-}
 
-// The tiles that are compiled in; of those that fit, the first.
-template <class... Tiles>
-struct StreamedFamily {
-  template <class T>
-  static cudaError_t launch_first(const Problem& inner, const Operands& of_inner, const Problem& outer,
-                                  const Operands& of_outer, const Machine& machine, cudaStream_t stream) {
-    cudaError_t error = cudaErrorNotSupported;
-    const bool taken = ((takes<Tiles>(inner, of_inner, outer, of_outer, machine) &&
-                         (error = launch<T, Tiles>(inner, of_inner, outer, of_outer, machine, stream), true)) ||
-                        ...);
-    return taken ? error : cudaErrorNotSupported;
+  static int64_t bytes_without_slots(const Problem& outer) {
+    return streamed_extra_bytes + Tile::outlet_bytes + Tile::j * parts_of(outer.c, streamed_step) * Tile::box_bytes;
   }
-  static double least_seconds(const Problem& inner, const Problem& outer, const Machine& machine) {
-    double found = INFINITY;
-    const bool fit =
-        ((fits<Tiles>(inner, outer, machine) && (found = seconds<Tiles>(inner, outer, machine), true)) || ...);
-    return fit ? found : INFINITY;
+
+  static int64_t slots_of(const Problem& outer, const Machine& machine) {
+    const int64_t room = machine.shared_limit - bytes_without_slots(outer);
+    return std::min<int64_t>(room / Tile::slot_bytes, streamed_most_slots);
+  }
+
+  // Whoever's turn it is to multiply holds all stages of its columns, and one is on its way.
+  static bool fits(const Problem& inner, const Problem& outer, const Machine& machine) {
+    return outer.d == Tile::j && inner.b == Tile::b && outer.b % 8 == 0 && outer.c % streamed_step == 0 &&
+           slots_of(outer, machine) >= std::max<int64_t>(3, outer.c / streamed_step + 1);
+  }
+
+  static bool takes(const Problem& inner, const Operands& of_inner, const Problem& outer, const Operands& of_outer,
+                    const Machine& machine) {
+    const auto aligned = [](const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; };
+    if (!fits(inner, outer, machine) || !aligned(of_outer.y) || !aligned(of_outer.bias)) return false;
+    if (inner.a > 1 && of_inner.weight_strides[0] != inner.b * of_inner.weight_strides[1]) return false;
+    const Boxes boxes(inner, of_inner, outer, of_outer);
+    return can_describe(of_inner.x, inner.dtype, boxes.x) && can_describe(of_inner.weight, inner.dtype, boxes.inner) &&
+           can_describe(of_outer.weight, inner.dtype, boxes.outer);
+  }
+
+  // What a multiprocessor reads and writes of a tile, one after the other, and a start.
+  static double seconds(const Problem& inner, const Problem& outer, const Machine& machine) {
+    const auto bytes = [](int64_t numbers) { return 2.0 * static_cast<double>(numbers); };
+    const double read = bytes(inner.a * inner.c * (Tile::n + Tile::b) + outer.b * outer.c * outer.d);
+    const double written = bytes(outer.b * outer.d * Tile::n);
+    const int64_t tiles = parts_of(inner.batch, Tile::n), rounds = parts_of(tiles, machine.multiprocessors);
+    const double share = machine.memory_rate / machine.multiprocessors;
+    return 3e-6 + static_cast<double>(rounds) * (1.5e-6 + (read + written) / share);
+  }
+
+  template <class T>
+  static cudaError_t launch(const Problem& inner, const Operands& of_inner, const Problem& outer,
+                            const Operands& of_outer, const Machine& machine, cudaStream_t stream) {
+    const Boxes boxes(inner, of_inner, outer, of_outer);
+    FusedStreamedTask task;
+    const auto describe_box = [&](CUtensorMap* map, const void* data, const TensorBox& box) {
+      return describe_tensor(map, data, inner.dtype, box, streamed_row);
+    };
+    cudaError_t error = describe_box(&task.x, of_inner.x, boxes.x);
+    if (error == cudaSuccess) error = describe_box(&task.inner, of_inner.weight, boxes.inner);
+    if (error == cudaSuccess) error = describe_box(&task.outer, of_outer.weight, boxes.outer);
+    if (error != cudaSuccess) return error;
+    task.bias = static_cast<const uint16_t*>(of_outer.bias), task.y = static_cast<uint16_t*>(of_outer.y);
+    task.batch = inner.batch;
+    task.b = static_cast<int>(outer.b), task.blocks = static_cast<int>(inner.a);
+    task.inner_boxes = static_cast<int>(parts_of(inner.c, streamed_step));
+    task.outer_boxes = static_cast<int>(parts_of(outer.c, streamed_step));
+    task.slots = static_cast<int>(slots_of(outer, machine));
+    task.x_stays = 2 * inner.a * inner.c * inner.batch <= most_kept_bytes;
+    task.tiles = parts_of(inner.batch, Tile::n);
+    const int64_t blocks = std::min<int64_t>(task.tiles, machine.multiprocessors);
+    const int64_t shared = bytes_without_slots(outer) + task.slots * Tile::slot_bytes;
+    return launch_overlapping(fused_streamed_kernel<T, Tile>, blocks, Tile::threads, shared, 1, stream, task);
   }
 };
-using Family =
-    StreamedFamily<FusedStreamedTile<6, 64, 3, 32>, FusedStreamedTile<12, 32, 3, 16>, FusedStreamedTile<8, 64, 2, 32>>;
 
-cudaError_t multiply(const Problem& inner, const Operands& of_inner, const Problem& outer, const Operands& of_outer,
-                     const Machine& machine, cudaStream_t stream) {
-  if (!is_monarch(inner, outer, machine) || !is_arranged(inner, of_inner) || !is_arranged(outer, of_outer))
-    return cudaErrorNotSupported;
-  return inner.dtype == Dtype::float16
-             ? Family::launch_first<float16>(inner, of_inner, outer, of_outer, machine, stream)
-             : Family::launch_first<bfloat16>(inner, of_inner, outer, of_outer, machine, stream);
-}
-
-double predict(const Problem& inner, const Problem& outer, const Machine& machine) {
-  return is_monarch(inner, outer, machine) ? Family::least_seconds(inner, outer, machine) : INFINITY;
-}
+using Family = FusedFamily<Streamed<FusedStreamedTile<6, 64, 3, 32>>, Streamed<FusedStreamedTile<12, 32, 3, 16>>,
+                           Streamed<FusedStreamedTile<8, 64, 2, 32>>>;
 
 }  // namespace
 
-const ChainKernel fused_streamed = {predict, multiply};
+const ChainKernel fused_streamed = {Family::seconds, Family::multiply};
 
 #else
 

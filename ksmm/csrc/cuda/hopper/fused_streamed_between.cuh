@@ -10,14 +10,14 @@ namespace ksmm::hopper {
 // pairs of k of a plane, one may be the neighbour's.
 template <class T, class Tile>
 struct StreamedBetween {
-  uint32_t row, plane_bytes, swizzle;             // where the lane's first row of Z begins; from plane to plane of Z
+  uint32_t plane_bytes, swizzle;                  // from plane to plane of Z
   uint32_t planes[Tile::cycle], ks[Tile::cycle];  // of the lane's columns, from the first plane and first_k on
   uint32_t own[Tile::remainders];  // bit q: the first of columns q belongs to the block; bit 16 + q: the second
 
   __device__ StreamedBetween(const FusedStreamedTask& task, uint32_t z) {
     const int lane = threadIdx.x % 32, of_warpgroup = threadIdx.x % 128 / 32 * 16 + lane / 4;
-    row = z + of_warpgroup * streamed_row, plane_bytes = task.outer_boxes * Tile::box_bytes;
-    swizzle = of_warpgroup / 2 % 4 * 16;
+    const uint32_t row = z + of_warpgroup * streamed_row;  // the lane's first of Z
+    plane_bytes = task.outer_boxes * Tile::box_bytes, swizzle = of_warpgroup / 2 % 4 * 16;
 #pragma unroll
     for (int at = 0; at < Tile::cycle; ++at) {
       const int column = 8 * at + lane % 4 * 2;

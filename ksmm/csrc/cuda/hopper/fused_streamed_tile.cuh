@@ -51,7 +51,8 @@ struct FusedStreamedTile {
   static_assert(ROW_GROUPS_ == 2 || ROW_GROUPS_ == 3, "what the registers are divided among");
   static_assert(J_ % 2 == 0, "planes are packed in pairs");
   static_assert(inner_columns % 8 == 0 && inner_columns <= 128, "columns of one instruction, whose sums fit");
-  static_assert(J_ % cycle_planes == 0 && inner_columns / 8 <= 16, "how the sums are sorted by planes (put_between)");
+  static_assert(J_ % cycle_planes == 0 && inner_columns / 8 <= 16,
+                "how the sums are sorted by planes (StreamedBetween)");
   static_assert(COLUMNS_ % 8 == 0 && COLUMNS_ <= 64, "whole periods of the swizzle for each plane; two r a lane");
   static_assert(J_ * COLUMNS_ <= (ROW_GROUPS_ == 3 ? 192 : 256), "the sums of all planes wait in registers");
   static_assert(slot_bytes % 512 == 0 && box_bytes % 512 == 0, "slots begin with a period of the swizzle");
