@@ -12,7 +12,7 @@ template <class T, class Tile>
 struct StreamedBetween {
   uint32_t plane_bytes, swizzle;                  // from plane to plane of Z
   uint32_t planes[Tile::cycle], ks[Tile::cycle];  // of the lane's columns, from the first plane and first_k on
-  uint32_t own[Tile::remainders];  // bit q: the first of columns q belongs to the block; bit 16 + q: the second
+  uint32_t own[Tile::remainders];  // bit q: the first of columns q belongs to the block; bit 16 + q: the second alone
 
   __device__ StreamedBetween(const FusedStreamedTask& task, uint32_t z) {
     const int lane = threadIdx.x % 32, of_warpgroup = threadIdx.x % 128 / 32 * 16 + lane / 4;
@@ -31,7 +31,7 @@ struct StreamedBetween {
         const int column = 8 * q + lane % 4 * 2, plane = column / Tile::span;
         const int feature = (Tile::first_k(i) + column % Tile::span) * Tile::j + plane - i * Tile::b;
         if (feature >= 0 && feature < Tile::b) own[i] |= 1u << q;
-        if (feature + Tile::j >= 0 && feature + Tile::j < Tile::b) own[i] |= 1u << (16 + q);
+        if (feature < 0 && feature + Tile::j >= 0) own[i] |= 1u << (16 + q);
       }
     }
   }
@@ -54,12 +54,14 @@ struct StreamedBetween {
         if constexpr (Tile::whole_pairs) {
           asm volatile("st.shared.b32 [%0], %1;" ::"r"(at), "r"(pair) : "memory");
         } else {
-          if (own[0] >> q & 1) asm volatile("st.shared.b16 [%0], %1;" ::"r"(at), "h"(uint16_t(pair)) : "memory");
+          // Of a pair whose second belongs to a later block, that is written again then.
+          if (own[0] >> q & 1) asm volatile("st.shared.b32 [%0], %1;" ::"r"(at), "r"(pair) : "memory");
           if (own[0] >> (16 + q) & 1)
             asm volatile("st.shared.b16 [%0 + 2], %1;" ::"r"(at), "h"(uint16_t(pair >> 16)) : "memory");
         }
       }
     }
+    __syncwarp();  // other lanes write the next block's half of a pair
     const uint32_t used = own[0];
 #pragma unroll
     for (int at = 1; at < Tile::remainders; ++at) own[at - 1] = own[at];

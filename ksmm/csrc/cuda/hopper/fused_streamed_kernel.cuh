@@ -3,7 +3,8 @@
 //
 // X streams past, beside the weight of its block. What comes out, rounded as in device memory, has a place of its own
 // in shared memory, sorted by the d planes of the outer factor, whose weight streams past in the end, for all planes at
-// a time: their sums wait in registers until whole rows of Y can be written.
+// a time: their sums wait in registers until whole sectors of Y can be written, by the copy engine, beside the products
+// of others.
 #pragma once
 
 #include "../number.cuh"
@@ -16,42 +17,63 @@
 
 namespace ksmm::hopper {
 
-struct FusedStreamedShared {
+struct StreamedStages {
   Barrier full[streamed_most_slots], empty[streamed_most_slots];
 
   __device__ void init(int slots, int warpgroups) {
     for (int slot = 0; slot < slots; ++slot) full[slot].init(1), empty[slot].init(warpgroups);
+  }
+};
+
+// The stages of both factors have the same place, and so has the outlet: what lies in it is of one of them at a time.
+struct FusedStreamedShared {
+  StreamedStages inner, outer;
+  Barrier drained;  // of all that a tile has put there
+
+  __device__ void init(const FusedStreamedTask& task, int warpgroups) {
+    inner.init(task.inner_slots, warpgroups), outer.init(task.outer_slots, warpgroups), drained.init(warpgroups);
     publish_barriers();
   }
 };
-static_assert(sizeof(FusedStreamedShared) <= streamed_extra_bytes - 512, "room for the barriers");
+static_assert(sizeof(FusedStreamedShared) == streamed_barrier_bytes, "room for the barriers");
 
 // Fetches all that a tile needs.
 template <class Tile>
 struct FusedStreamedFeeder {
   const FusedStreamedTask& task;
   FusedStreamedShared& shared;
-  unsigned char* stages;
-  VariableRing ring;
+  unsigned char* place;
+  VariableRing inner, outer;
 
-  __device__ unsigned char* next_slot(uint32_t bytes) {
-    shared.empty[ring.slot].wait(ring.phase ^ 1);
-    shared.full[ring.slot].arrive_expecting(bytes);
-    return stages + ring.slot * Tile::slot_bytes;
-  }
-  __device__ void feed(int n) {
-    const Keep keep = task.x_stays ? Keep::normal : Keep::first_out;
+  __device__ void feed_inner(int n) {
     for (int i = 0; i < task.blocks; ++i)
-      for (int box = 0; box < task.inner_boxes; ++box, ring.advance()) {
-        unsigned char* slot = next_slot(Tile::box_bytes + Tile::inner_bytes);
-        load(slot, task.x, shared.full[ring.slot], keep, box * streamed_step, i, n);
-        load(slot + Tile::box_bytes, task.inner, shared.full[ring.slot], Keep::last_out, box * streamed_step,
+      for (int box = 0; box < task.inner_boxes; ++box, inner.advance()) {
+        StreamedStages& stages = shared.inner;
+        stages.empty[inner.slot].wait(inner.phase ^ 1);
+        stages.full[inner.slot].arrive_expecting(Tile::inner_slot);
+        unsigned char* slot = place + inner.slot * Tile::inner_slot;
+        load(slot, task.x, stages.full[inner.slot], task.x_keep, box * streamed_step, i, n);
+        load(slot + Tile::box_bytes, task.inner, stages.full[inner.slot], Keep::last_out, box * streamed_step,
              Tile::first_k(i), 0);
       }
+  }
+
+  // Waits until what was last fetched into a slot of the inner factor has been read.
+  __device__ void wait_for_inner(int slot) {
+    shared.inner.empty[slot].wait(slot < inner.slot ? inner.phase : inner.phase ^ 1);
+  }
+  __device__ void feed_outer() {
+    int cleared = 0;  // slots of the inner factor
     for (int r = 0; r < task.b; r += Tile::columns)
-      for (int box = 0; box < task.outer_boxes; ++box, ring.advance())
-        load(next_slot(Tile::outer_bytes), task.outer, shared.full[ring.slot], Keep::last_out, box * streamed_step, r,
-             0);
+      for (int box = 0; box < task.outer_boxes; ++box, outer.advance()) {
+        StreamedStages& stages = shared.outer;
+        const int end = (outer.slot + 1) * Tile::outer_slot;
+        for (; cleared < task.inner_slots && cleared * Tile::inner_slot < end; ++cleared) wait_for_inner(cleared);
+        stages.empty[outer.slot].wait(outer.phase ^ 1);
+        stages.full[outer.slot].arrive_expecting(Tile::outer_slot);
+        load(place + outer.slot * Tile::outer_slot, task.outer, stages.full[outer.slot], Keep::last_out,
+             box * streamed_step, r, 0);
+      }
   }
 };
 
@@ -66,10 +88,11 @@ template <class T, class Tile>
 struct FusedStreamedConsumer {
   const FusedStreamedTask& task;
   FusedStreamedShared& shared;
-  static constexpr int turns = 1 + Tile::row_groups;  // the first of the barriers by which they take turns
-  uint32_t z, stages;                                 // z: of the warpgroup's rows
+  // Barriers: of a warpgroup, the first; by which they take turns, the first; of all warpgroups.
+  static constexpr int alone = 1, turns = alone + Tile::row_groups, together = turns + Tile::row_groups;
+  uint32_t z, place;  // z: of the warpgroup's rows
   int warpgroup;
-  VariableRing ring;
+  VariableRing inner, outer;
   bool first_turn = true;
 
   // Warpgroups multiply by the outer factor in turns, so that one writes Y while another multiplies: together they
@@ -83,16 +106,15 @@ struct FusedStreamedConsumer {
     if (!last || next > 0) asm volatile("bar.arrive %0, 256;" ::"r"(turns + next) : "memory");
   }
 
-  __device__ uint32_t stage() const { return stages + ring.slot * Tile::slot_bytes; }
-  __device__ void release() {
-    if (threadIdx.x % 128 == 0) shared.empty[ring.last()].arrive();
+  __device__ static void release(StreamedStages& stages, const VariableRing& ring) {
+    if (threadIdx.x % 128 == 0) stages.empty[ring.last()].arrive();
   }
   // Commits the products of a stage, and gives the one before back; `box` counts those of the same sums.
-  __device__ void commit_stage(int box) {
+  __device__ static void commit_stage(StreamedStages& stages, VariableRing& ring, int box) {
     commit_products();
     if (box > 0) {
       wait_for_products<1>();
-      release();
+      release(stages, ring);
     }
     ring.advance();
   }
@@ -104,16 +126,17 @@ struct FusedStreamedConsumer {
       fence_sums<Tile::inner_columns>(sums);
       int box = 0;
       do {
-        shared.full[ring.slot].wait(ring.phase);
-        const uint32_t x = stage() + warpgroup * 64 * streamed_row, weight = stage() + Tile::box_bytes;
+        shared.inner.full[inner.slot].wait(inner.phase);
+        const uint32_t slot = place + inner.slot * Tile::inner_slot;
+        const uint32_t x = slot + warpgroup * 64 * streamed_row, weight = slot + Tile::box_bytes;
         begin_products();
 #pragma unroll
         for (int step = 0; step < 2; ++step)
           multiply_streamed<T, Tile::inner_columns>(sums, x + step * 32, weight + step * 32, box > 0 || step > 0);
-        commit_stage(box);
+        commit_stage(shared.inner, inner, box);
       } while (++box < task.inner_boxes);
       wait_for_products<0>();
-      release();
+      release(shared.inner, inner);
       fence_sums<Tile::inner_columns>(sums);
       between.put(sums, i);
     }
@@ -125,8 +148,8 @@ struct FusedStreamedConsumer {
   }
 
   // n: the warp's first; last: of the block's tiles.
-  __device__ void multiply_outer(int64_t n, uint32_t own_outlet, bool last) {
-    const StreamedOutlet<T, Tile> outlet(task, own_outlet, n);
+  __device__ void multiply_outer(int n, unsigned char* boxes, bool last) {
+    StreamedOutlet<T, Tile> outlet{task, boxes, n};
     StreamedBias<T, Tile> bias;
     bias.read(task, 0);
     for (int first = 0; first < task.b; first += Tile::columns) {
@@ -137,7 +160,8 @@ struct FusedStreamedConsumer {
       take_turn();
       int box = 0;
       do {
-        shared.full[ring.slot].wait(ring.phase);
+        shared.outer.full[outer.slot].wait(outer.phase);
+        const uint32_t weight = place + outer.slot * Tile::outer_slot;
         begin_products();
 #pragma unroll
         for (int step = 0; step < 2; ++step)
@@ -145,15 +169,16 @@ struct FusedStreamedConsumer {
           for (int plane = 0; plane < Tile::j; ++plane)
             multiply_streamed<T, Tile::columns>(sums[plane],
                                                 z + (plane * task.outer_boxes + box) * Tile::box_bytes + step * 32,
-                                                stage() + plane * Tile::columns * streamed_row + step * 32, true);
-        commit_stage(box);
+                                                weight + plane * Tile::columns * streamed_row + step * 32, true);
+        commit_stage(shared.outer, outer, box);
       } while (++box < task.outer_boxes);
       pass_turn(last && first + Tile::columns >= task.b);
       wait_for_products<0>();
-      release();
+      release(shared.outer, outer);
       fence_planes(sums);
-      outlet.write(sums, first, task.b);
+      outlet.write(sums, first);
     }
+    outlet.drain();
   }
 };
 
@@ -162,13 +187,13 @@ __global__ __launch_bounds__(Tile::threads,
                              1) void fused_streamed_kernel(const __grid_constant__ FusedStreamedTask task) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   static_assert(registers_suffice<Tile::consumers, Tile::grown, Tile::threads - Tile::consumers, Tile::shrunk>);
-  extern __shared__ unsigned char unaligned[];
-  unsigned char* z = unaligned + (512 - shared_address(unaligned) % 512) % 512;
-  unsigned char* stages = z + Tile::j * task.outer_boxes * Tile::box_bytes;
-  unsigned char* outlet = stages + task.slots * Tile::slot_bytes;
-  auto& shared = *reinterpret_cast<FusedStreamedShared*>(outlet + Tile::outlet_bytes);
+  extern __shared__ __align__(1024) unsigned char z[];  // a period of the swizzle, and more
+  unsigned char* place = z + Tile::j * task.outer_boxes * Tile::box_bytes;
+  unsigned char* outlet = place + task.outer_slots * Tile::outer_slot;
+  auto& shared =
+      *reinterpret_cast<FusedStreamedShared*>(place + streamed_place_bytes<Tile>(task.inner_slots, task.outer_slots));
   if (threadIdx.x == 0) {
-    shared.init(task.slots, Tile::row_groups);
+    shared.init(task, Tile::row_groups);
     prefetch_map(task.x), prefetch_map(task.inner), prefetch_map(task.outer);
   }
   __syncthreads();
@@ -178,25 +203,34 @@ __global__ __launch_bounds__(Tile::threads,
   if (warpgroup < Tile::row_groups) {
     grow_registers<Tile::grown>();
     const int warp = threadIdx.x / 32;
-    const uint32_t own_outlet = shared_address(outlet) + warp * 8 * Tile::outlet_row;
+    unsigned char* boxes = outlet + warp * Tile::outlet_boxes * Tile::outlet_box;
     FusedStreamedConsumer<T, Tile> consumer{task,
                                             shared,
                                             shared_address(z) + warpgroup * 64 * streamed_row,
-                                            shared_address(stages),
+                                            shared_address(place),
                                             warpgroup,
-                                            VariableRing{task.slots}};
+                                            VariableRing{task.inner_slots},
+                                            VariableRing{task.outer_slots}};
     for (int64_t tile = blockIdx.x; tile < task.tiles; tile += blocks) {
       consumer.multiply_inner();
       fence_for_engines();
-      synchronize(1 + warpgroup, 128);  // all four warps have written their Z
-      consumer.multiply_outer(tile * Tile::n + 16 * warp, own_outlet, tile + blocks >= task.tiles);
-      synchronize(1 + warpgroup, 128);  // and read it
+      synchronize(consumer.together, Tile::consumers);  // all have written their Z, and read stages: there is an outlet
+      consumer.multiply_outer(static_cast<int>(tile * Tile::n) + 16 * warp, boxes, tile + blocks >= task.tiles);
+      fence_for_engines();
+      synchronize(consumer.alone + warpgroup, 128);  // all four warps have read Z, and left the outlet
+      if (threadIdx.x % 128 == 0) shared.drained.arrive();
     }
   } else {
     shrink_registers<Tile::shrunk>();
     if (threadIdx.x == Tile::consumers) {
-      FusedStreamedFeeder<Tile> feeder{task, shared, stages, VariableRing{task.slots}};
-      for (int64_t tile = blockIdx.x; tile < task.tiles; tile += blocks) feeder.feed(static_cast<int>(tile * Tile::n));
+      FusedStreamedFeeder<Tile> feeder{task, shared, place, VariableRing{task.inner_slots},
+                                       VariableRing{task.outer_slots}};
+      uint32_t phase = 1;
+      for (int64_t tile = blockIdx.x; tile < task.tiles; tile += blocks, phase ^= 1) {
+        shared.drained.wait(phase);
+        feeder.feed_inner(static_cast<int>(tile * Tile::n));
+        feeder.feed_outer();
+      }
     }
   }
 #endif

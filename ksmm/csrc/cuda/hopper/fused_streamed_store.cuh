@@ -1,6 +1,7 @@
 // The way of the streamed fused kernel from its sums to Y: J planes of them become neighbours in Y.
 #pragma once
 
+#include "copy.cuh"
 #include "fused_streamed_tile.cuh"
 #include "gemm_epilogue.cuh"
 
@@ -54,63 +55,64 @@ __device__ inline void store_words(uint32_t address, uint32_t w0, uint32_t w1, u
                : "memory");
 }
 
-// A warp's way from its sums to 16 rows of Y. Where a lane reads the outlet and writes to does not depend on r.
+// A warp's way from its sums to 16 rows of Y: boxes of 8 rows by 8 r of all planes, in a ring, from where the copy
+// engine writes whole sectors, and nothing outside of Y. Threads that write by themselves wait for the way to the L2
+// cache, 32 bytes a cycle of a multiprocessor, with whatever they are to do next.
 template <class T, class Tile>
 struct StreamedOutlet {
-  uint32_t put, take;  // the lane's places in the outlet of the warp
-  uint16_t* y;         // of the warp's first row
-  uint32_t offsets[Tile::pieces];
-  uint32_t there = 0;  // bit 2 piece + h: the row is one of Y's
-  int64_t below;       // from a row to that 8 below, in numbers
+  const FusedStreamedTask& task;
+  unsigned char* boxes;  // of the warp
+  int n;                 // its first row
+  int next = 0;
 
-  __device__ StreamedOutlet(const FusedStreamedTask& task, uint32_t outlet, int64_t n) {
-    const int lane = threadIdx.x % 32;
-    const int64_t features = static_cast<int64_t>(task.b) * Tile::j;
-    put = outlet + lane / 4 * Tile::outlet_row + lane % 4 * 4 * Tile::j;
-    take = outlet + 16 * lane;
-    y = task.y + n * features, below = 8 * features;
+  // Puts the J planes of the lane's two r of an octet into a box.
+  static __device__ void put_octet(const float (&sums)[Tile::j][Tile::columns / 2], int octet, int h, uint32_t box) {
+    constexpr int j = Tile::j;
+    const int lane = threadIdx.x % 32, row = lane / 4;
+    uint32_t words[j];
 #pragma unroll
-    for (int at = 0; at < Tile::pieces; ++at) {
-      const int piece = lane + 32 * at, row = piece / Tile::j;
-      offsets[at] = static_cast<uint32_t>(row * features + 8 * (piece % Tile::j));
+    for (int word = 0; word < j; ++word) {
+      const int at = 4 * octet + 2 * h + word / (j / 2), plane = 2 * (word % (j / 2));
+      words[word] = pack_pair<T>(sums[plane][at], sums[plane + 1][at]);
+    }
+    const uint32_t to = box + row * Tile::outlet_row, own = lane % 4 * 4 * j;
+    const uint32_t swizzle = Tile::outlet_swizzle > 0 ? row * 16 : 0;
 #pragma unroll
-      for (int h = 0; h < 2; ++h)
-        if (row < 8 && n + 8 * h + row < task.batch) there |= 1u << (2 * at + h);
+    for (int word = 0; word < j; word += j % 4 == 0 ? 4 : 2)
+      if constexpr (j % 4 == 0)
+        store_words(to + ((own + 4 * word) ^ swizzle), words[word], words[word + 1], words[word + 2], words[word + 3]);
+      else
+        store_words(to + own + 4 * word, words[word], words[word + 1]);
+  }
+
+  // Writes COLUMNS r from `first` on. The copy engine may still read the boxes when this returns.
+  __device__ void write(const float (&sums)[Tile::j][Tile::columns / 2], int first) {
+    const bool sends = threadIdx.x % 32 == 0;
+#pragma unroll
+    for (int octet = 0; octet < Tile::columns / 8; ++octet) {
+      const int r = first + 8 * octet;
+      if (r >= task.b) break;
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        unsigned char* box = boxes + next * Tile::outlet_box;
+        if (++next == Tile::outlet_boxes) next = 0;
+        if (sends) wait_for_store_reads<Tile::outlet_boxes - 1>();
+        __syncwarp();
+        put_octet(sums, octet, h, shared_address(box));
+        fence_for_engines();
+        __syncwarp();
+        if (sends) {
+          store(task.y, box, task.y_keep, r * Tile::j, n + 8 * h);
+          commit_stores();
+        }
+      }
     }
   }
 
-  // Writes COLUMNS r from `first` on, of b.
-  __device__ void write(const float (&sums)[Tile::j][Tile::columns / 2], int first, int b) const {
-    constexpr int j = Tile::j;
-#pragma unroll
-    for (int q = 0; q < Tile::columns / 8; ++q) {
-      if (first + 8 * q >= b) break;
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        uint32_t words[j];  // of the lane's two r
-#pragma unroll
-        for (int word = 0; word < j; ++word) {
-          const int at = 4 * q + 2 * h + word / (j / 2), plane = 2 * (word % (j / 2));
-          words[word] = pack_pair<T>(sums[plane][at], sums[plane + 1][at]);
-        }
-#pragma unroll
-        for (int word = 0; word < j; word += j % 4 == 0 ? 4 : 2)
-          if constexpr (j % 4 == 0)
-            store_words(put + 4 * word, words[word], words[word + 1], words[word + 2], words[word + 3]);
-          else
-            store_words(put + 4 * word, words[word], words[word + 1]);
-        __syncwarp();
-        uint16_t* to = y + h * below + (first + 8 * q) * j;
-#pragma unroll
-        for (int at = 0; at < Tile::pieces; ++at)
-          if (there >> (2 * at + h) & 1) {
-            uint32_t piece[4];
-            load_own(take + 512 * at, piece);
-            *reinterpret_cast<uint4*>(to + offsets[at]) = make_uint4(piece[0], piece[1], piece[2], piece[3]);
-          }
-        __syncwarp();
-      }
-    }
+  // Waits until the copy engine has read all boxes.
+  static __device__ void drain() {
+    if (threadIdx.x % 32 == 0) wait_for_store_reads<0>();
+    __syncwarp();
   }
 };
 
