@@ -33,6 +33,13 @@ struct Copying {
   Keep keep, read_keep;
 };
 
+__device__ void store_with(Keep keep, const CUtensorMap& map, const void* shared, int c0, int c1) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group.L2::cache_hint [%0, {%2, %3}], [%1], %4;" ::"l"(&map),
+      "r"(shared_address(shared)), "r"(c0), "r"(c1), "l"(static_cast<uint64_t>(keep))
+      : "memory");
+}
+
 struct Place {
   int column, row;
 };
@@ -88,8 +95,8 @@ __global__ void __launch_bounds__(writers + 32, 1) copy_tiles(const __grid_const
         full[slot].wait(phase);
         for (int part = 0; part < task.rows; part += 32)
           for (int box = 0; box < task.wide; ++box)
-            store(task.destination, buffer + slot * tile_bytes + box * box_bytes + part * 128, task.keep,
-                  p.column + box * box_columns, p.row + part);
+            store_with(task.keep, task.destination, buffer + slot * tile_bytes + box * box_bytes + part * 128,
+                       p.column + box * box_columns, p.row + part);
         commit_stores();
         wait_for_store_reads<1>();  // the tile before has left its place
         if (n > 0) empty[slot == 0 ? task.stages - 1 : slot - 1].arrive();

@@ -44,10 +44,6 @@ __device__ inline void store(const CUtensorMap& map, const void* shared, int c0,
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%1, {%2, %3}], [%0];"
                ::"r"(shared_address(shared)), "l"(&map), "r"(c0), "r"(c1) : "memory");
 }
-__device__ inline void store(const CUtensorMap& map, const void* shared, Keep keep, int c0, int c1) {
-  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group.L2::cache_hint [%1, {%2, %3}], [%0], %4;"
-               ::"r"(shared_address(shared)), "l"(&map), "r"(c0), "r"(c1), "l"(static_cast<uint64_t>(keep)) : "memory");
-}
 __device__ inline void load(void* shared, const CUtensorMap& map, Barrier& barrier, Keep keep, int c0, int c1, int c2) {
   asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%2, %3, %4}], [%5], %6;"
                ::"r"(shared_address(shared)), "l"(&map), "r"(c0), "r"(c1), "r"(c2), "r"(shared_address(&barrier)), "l"(static_cast<uint64_t>(keep)) : "memory");

@@ -57,7 +57,8 @@ __device__ inline void store_words(uint32_t address, uint32_t w0, uint32_t w1, u
 
 // A warp's way from its sums to 16 rows of Y: boxes of 8 rows by 8 r of all planes, in a ring, from where the copy
 // engine writes whole sectors, and nothing outside of Y. Threads that write by themselves wait for the way to the L2
-// cache, 32 bytes a cycle of a multiprocessor, with whatever they are to do next.
+// cache, 32 bytes a cycle of a multiprocessor, with whatever they are to do next. Y is not asked to leave that cache
+// first: a layer by itself would take less time, but a network, where Y is read next, more.
 template <class T, class Tile>
 struct StreamedOutlet {
   const FusedStreamedTask& task;
@@ -102,7 +103,7 @@ struct StreamedOutlet {
         fence_for_engines();
         __syncwarp();
         if (sends) {
-          store(task.y, box, task.y_keep, r * Tile::j, n + 8 * h);
+          store(task.y, box, r * Tile::j, n + 8 * h);
           commit_stores();
         }
       }

@@ -71,7 +71,7 @@ struct FusedStreamedTask {
   CUtensorMap outer;     // (k, r, plane)
   CUtensorMap y;         // (r and plane, n)
   const uint16_t* bias;  // or null
-  Keep x_keep, y_keep;   // in the L2 cache
+  Keep x_keep;           // in the L2 cache
   int b;                 // of the outer factor
   int blocks;            // of the inner factor: its a
   int inner_boxes;       // of streamed_step k of a block of X
