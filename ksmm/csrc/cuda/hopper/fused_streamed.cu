@@ -61,8 +61,8 @@ struct Streamed {
            can_describe(of_outer.weight, inner.dtype, boxes.outer) && can_describe(of_outer.y, inner.dtype, boxes.y);
   }
 
-  // What a multiprocessor reads and writes of a tile, one after the other, and a start. Measured on an H200: faster than
-  // its share of memory, since weights, and some of X, come from the L2 cache.
+  // What a multiprocessor reads and writes of a tile, one after the other, and a start. Measured on an H200: faster
+  // than its share of memory, since weights, and some of X, come from the L2 cache.
   static double seconds(const Problem& inner, const Problem& outer, const Machine& machine) {
     const auto bytes = [](int64_t numbers) { return 2.0 * static_cast<double>(numbers); };
     const double read = bytes(inner.a * inner.c * (Tile::n + Tile::b) + outer.b * outer.c * outer.d);
