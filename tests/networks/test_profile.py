@@ -108,11 +108,12 @@ def test_a_whole_pass_is_timed_with_the_protocol(monkeypatch):
 
 def test_a_profile_lists_kernels_and_their_shares():
     chosen = module.profiled_entries("tiny", ["strict"], "bmm")
-    assert [(entry.network, entry.is_dense) for entry in chosen] == [
-        ("vit_tiny", True),
-        ("vit_tiny", False),
-        ("gpt2_tiny", True),
-        ("gpt2_tiny", False),
+    assert [(entry.network, entry.chains, entry.is_dense) for entry in chosen] == [
+        ("vit_tiny", "", True),
+        ("vit_tiny", "paper", False),
+        ("vit_tiny", "default", False),
+        ("gpt2_tiny", "", True),
+        ("gpt2_tiny", "default", False),
     ]
     rows = module.profile(chosen[1], QUICK, "cpu")
     assert sum(row["share"] for row in rows) == pytest.approx(1)
