@@ -107,6 +107,10 @@ class Cluster:
         if jobs:
             self.command("scancel", "--quiet", *jobs)
 
+    def suspend(self, *jobs: str) -> None:
+        """Stops running jobs, by their numbers, where they are."""
+        self.command("scontrol", "suspend", ",".join(jobs))
+
     def drain(self) -> None:
         """Has the node take no more jobs; those that run go on."""
         self.command("scontrol", "update", f"NodeName={NODE}", "State=DRAIN", "Reason=test")

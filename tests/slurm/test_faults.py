@@ -174,6 +174,7 @@ def test_resume_cancels_what_a_killed_snakemake_left_in_the_queue_and_goes_on(cl
         process.wait()
     left = [job for job in submission.slurm_jobs() if job["JobState"] == "RUNNING"]
     assert len(left) == 2
+    cluster.suspend(*(job["JobId"] for job in left))  # so that they are still there when they are to be cancelled
     kept = journal(submission)
     assert kept
     done = submission.resume()
