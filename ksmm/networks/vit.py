@@ -9,10 +9,8 @@ from ksmm.networks.entry import Entry
 from ksmm.networks.network import Network, OneOutput, UnavailableError, require_transformers
 from ksmm.networks.sizes import VITS, VitSize
 
-_ATTENTION = ("*q_proj", "*k_proj", "*v_proj")
+_PROJECTIONS = ("*q_proj", "*k_proj", "*v_proj")
 _FEED_FORWARD = ("*fc1", "*fc2")
-REPLACED = (*_ATTENTION, *_FEED_FORWARD)
-"""What appendix B.7 replaces: the projections for queries, keys, values, both layers of the feed-forward network."""
 
 _LINEAR = {"linear_n_n": (1, 1), "linear_4n_n": (1, 4), "linear_n_4n": (4, 1)}
 """Part -> inputs and outputs in multiples of N."""
@@ -26,6 +24,7 @@ def build_vit(entry: Entry) -> Network:
         KeyError: the entry's network is not one of sizes.VITS.
     """
     size = VITS[entry.network]
+    attention = _replaced_in_attention(entry)
     if entry.part.startswith("linear_"):
         inputs, outputs = (size.hidden * factor for factor in _LINEAR[entry.part.removesuffix("_bias")])
         layer = nn.Linear(inputs, outputs, bias=entry.part.endswith("_bias"))
@@ -39,14 +38,19 @@ def build_vit(entry: Entry) -> Network:
     if entry.part == "whole":
         model = _model(size, size.layers)
         images = torch.randn(entry.batch_size, 3, size.image, size.image)
-        return Network(OneOutput(model, "logits"), (images,), REPLACED, tuple(model.vit.layers))
+        return Network(OneOutput(model, "logits"), (images,), (*attention, *_FEED_FORWARD), tuple(model.vit.layers))
     block = _model(size, 1).vit.layers[0]
     module, replaced = {
         "feed_forward": lambda: (block.mlp, _FEED_FORWARD),
-        "attention": lambda: (OneOutput(block.attention), _ATTENTION),
-        "block": lambda: (block, REPLACED),
+        "attention": lambda: (OneOutput(block.attention), attention),
+        "block": lambda: (block, (*attention, *_FEED_FORWARD)),
     }[entry.part]()
     return _network(module, entry, size.hidden, replaced)
+
+
+def _replaced_in_attention(entry: Entry) -> tuple[str, ...]:
+    """Names of layers: appendix B.7 leaves the output projection dense, for which our chains have no reason."""
+    return (*_PROJECTIONS, "*o_proj") if entry.chains == "default" else _PROJECTIONS
 
 
 def _network(module: nn.Module, entry: Entry, features: int, replaced: tuple[str, ...]) -> Network:

@@ -47,10 +47,17 @@ def test_items_of_a_batch_do_not_depend_on_each_other(entry):
     )
 
 
-def test_appendix_b7_says_what_is_replaced():
-    module = build_network(ENTRIES["whole"], "cpu", seed=0).module
+@pytest.mark.parametrize(("chains", "more"), [("paper", set()), ("default", {"o_proj"})])
+@pytest.mark.parametrize("part", ["whole", "block", "attention"])
+def test_appendix_b7_leaves_the_output_projection_dense_and_the_default_chains_do_not(part, chains, more):
+    module = build_network(
+        changed(ENTRIES["whole"], network="vit_tiny_wide", part=part, chains=chains), "cpu", seed=0
+    ).module
     sparse = {name.rpartition(".")[2] for name, layer in module.named_modules() if isinstance(layer, KSLinear)}
-    assert sparse == {"q_proj", "k_proj", "v_proj", "fc1", "fc2"}
+    assert sparse == {"q_proj", "k_proj", "v_proj"} | more | (set() if part == "attention" else {"fc1", "fc2"})
+
+
+def test_a_dense_network_has_no_sparse_layer():
     assert "KSLinear" not in str(
         build_network(changed(ENTRIES["whole"], implementation=FULLY_CONNECTED), "cpu", 0).module
     )
