@@ -62,8 +62,12 @@ OWN_BATCHES = {
     "overlapped passes": (300, 700),
     "overlapped passes strict": (300, 700),
     "overlapped two passes": (300, 700),
+    "shifted r64 n128": (300, 517),
+    "shifted r64 n256": (300, 517),
+    "shifted r128 n256": (300, 517),
+    "shifted r192 n192": (300, 517),
 }
-"""For the configuration of that name alone: one has a kernel for each number of rows, the others take parts of 256."""
+"""For the configuration of that name alone: a kernel for each number of rows; parts, or tiles, of up to 256 of them."""
 OWN_PATTERNS = {"strict": ((40, 90, 260, 1), (40, 120, 130, 1))}
 """For the configuration of that name alone, with LARGE rows: enough for the tiles that only large problems get."""
 LARGE = 3203

@@ -142,3 +142,38 @@ def test_rows_that_no_vector_fits_by_way_of_copies(dtype: torch.dtype, batch: in
         y = torch.ops.ksmm.ks_matmul(x, weight, "batch_last", bias, "default", number)
         expected = reference_matmul(weight.double(), x.double(), "batch_last") + bias.double()[:, None]
         assert_close(y, expected, tolerance(dtype, pattern))
+
+
+SHIFTED = ("shifted r64 n128", "shifted r64 n256", "shifted r128 n256", "shifted r192 n192")
+OF_EVERY_NUMBER_OF_CLASSES = (
+    (2, 72, 40, 16),
+    (1, 200, 88, 8),
+    (3, 36, 68, 4),
+    (2, 104, 136, 2),
+    (1, 144, 72, 3),
+    (2, 72, 40, 1),
+)
+"""d times an odd batch decides in how many rows k or r the shifts repeat: in 1 to 8, or, by sectors, in 1 to 16."""
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", SHIFTED)
+# d times the batch decides how many rows in a row begin elsewhere: one, two, four, eight (sixteen, by sectors)
+@pytest.mark.parametrize(
+    "entries", [(2, 72, 40, 16), (1, 200, 88, 8), (3, 36, 68, 4), (2, 104, 136, 2), (1, 136, 72, 3)]
+)
+@pytest.mark.parametrize(("batch", "offset", "spare"), [(1031, 0, 0), (517, 3, 0), (1030, 1, 5), (77, 0, 0), (5, 1, 2)])
+def test_rows_that_begin_anywhere_in_one_pass(operator, dtype, name, entries, batch, offset, spare) -> None:
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("the copy engine is that of compute capability 9.0")
+    pattern = Pattern(*entries)
+    buffer = torch.randn(pattern.columns * (batch + spare) + offset, device="cuda").to(dtype)
+    x = buffer[offset:].view(pattern.columns, batch + spare)[:, :batch]
+    weight = torch.randn(pattern.weight_shape, device="cuda").div(pattern.c**0.5).to(dtype)
+    bias = torch.randn(pattern.rows, device="cuda").to(dtype)
+    number = number_of(name, x, weight, "batch_last")
+    expected = reference_matmul(weight.double(), x.double(), "batch_last") + bias.double()[:, None]
+    y = torch.ops.ksmm.ks_matmul(x, weight, "batch_last", bias, "default", number)
+    assert_close(y, expected, tolerance(dtype, pattern))
+    again = torch.ops.ksmm.ks_matmul(x, weight, "batch_last", bias, "default", number)
+    assert torch.equal(y, again)

@@ -14,6 +14,7 @@
 #include "hopper/exchange_family.h"
 #include "hopper/gemm.h"
 #include "hopper/planes.h"
+#include "hopper/shifted.h"
 #include "hopper/tf32.cuh"
 #include "hopper/three_passes.h"
 #include "padded.h"
@@ -28,7 +29,8 @@ const std::vector<Configuration>& all() {
     for (const Configurations family :
          {portable_configurations(), gemm_configurations(), hopper::planes_configurations(),
           hopper::three_pass_configurations(), hopper::overlapped_pass_configurations(),
-          hopper::exchange_configurations(), tf32_configurations(), padded_configurations(), few_configurations()})
+          hopper::exchange_configurations(), tf32_configurations(), hopper::shifted_configurations(),
+          padded_configurations(), few_configurations()})
       list.insert(list.end(), family.data, family.data + family.count);
     return list;
   }();

@@ -88,11 +88,8 @@ Problem padded(Problem problem) {
 // The columns that are added are zeros: were there an infinity in one, its neighbours would be added up in another
 // order (see tf32_epilogue.cuh).
 bool takes(const Problem& problem, const Operands& operands, const Machine& machine) {
-  const auto aligned = [](const void* address) { return reinterpret_cast<uintptr_t>(address) % 16 == 0; };
-  const int64_t multiple = 16 / size_of(problem.dtype);
-  const bool fits =
-      problem.batch % multiple == 0 && operands.x_stride % multiple == 0 && aligned(operands.x) && aligned(operands.y);
-  return machine.capability == 90 && machine.overlaps && problem.layout == Layout::batch_last && !fits;
+  return machine.capability == 90 && machine.overlaps && problem.layout == Layout::batch_last &&
+         !rows_fit(problem, operands);
 }
 
 double seconds(const Problem& problem, const Machine& machine) {

@@ -1,0 +1,88 @@
+// The family "shifted": which problems its tiles take, and how long they are expected to need.
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "../padded.h"
+#include "shifted.h"
+
+#if defined(KSMM_SM90A)
+#include "shifted_launch.cuh"
+#endif
+
+namespace ksmm::hopper {
+
+#if defined(KSMM_SM90A)
+namespace {
+
+// Microseconds of a tile, fitted to what an H200 takes: for each 64 k, and besides.
+struct TileTimes {
+  double stage, rest;
+};
+constexpr TileTimes times_of(ShiftedSize size) {
+  return size.columns == 192   ? TileTimes{1.05, 3.2}
+         : size.columns == 128 ? TileTimes{1.25, 2.6}
+         : size.rows == 256    ? TileTimes{0.6, 1.7}
+                               : TileTimes{0.95, 1.1};
+}
+
+template <int COLUMNS, int ROWS>
+struct Shifted {
+  static constexpr ShiftedSize size = {COLUMNS, ROWS};
+
+  static bool takes(const Problem& problem, const Operands& operands, const Machine& machine) {
+    GemmView view;
+    if (machine.capability != 90 || problem.dtype == Dtype::float32 || problem.layout != Layout::batch_last ||
+        problem.batch == 0 || rows_fit(problem, operands) || !view_problem(problem, operands, &view))
+      return false;
+    const double tiles = static_cast<double>(view.groups_i) * view.groups_j * parts_of(view.b, COLUMNS) *
+                         parts_of(view.rows, with_shifted_tile(size, [](auto tile) { return tile.step; }));
+    const int64_t stride = operands.x_stride, longest = 16 * std::max(stride, problem.batch) + 16;
+    return tiles < INT32_MAX / 2 && longest < INT32_MAX && view.c % shifted_classes(stride, view.groups_j, 8) == 0 &&
+           view.b % shifted_classes(view.rows, view.groups_j, 8) == 0 &&
+           can_describe(view.weight, view.dtype, gemm_weight(view, COLUMNS));
+  }
+
+  static double seconds(const Problem& problem, const Machine& machine) {
+    const auto& [a, b, c, d, batch, dtype, layout, precision] = problem;
+    const auto [step, blocks] =
+        with_shifted_tile(size, [](auto tile) { return std::pair<int, int>(tile.step, tile.blocks); });
+    const double planes = static_cast<double>(a) * d;
+    const double memory = 2 * planes * batch * (c + 1.25 * b) / (0.95 * machine.memory_rate);
+    const auto tiles = static_cast<int64_t>(planes) * parts_of(b, COLUMNS) * parts_of(batch, step);
+    const int64_t rounds = parts_of(tiles, static_cast<int64_t>(blocks) * machine.multiprocessors);
+    constexpr TileTimes times = times_of(size);
+    // rows of Y of sixteen classes are sixteen boxes, and the lanes of a warp meet in banks
+    const double rest = times.rest * (shifted_classes(batch, d, 16) == 16 ? 1.8 : 1.0);
+    return 2.2e-6 + std::max(memory, 1e-6 * rounds * (parts_of(c, gemm_step) * times.stage + rest));
+  }
+
+  static cudaError_t launch(const Problem& problem, const Operands& operands, const Machine& machine, const Workspace&,
+                            cudaStream_t stream) {
+    GemmView view;
+    view_problem(problem, operands, &view);
+    return view.dtype == Dtype::float16 ? launch_shifted_float16(view, size, machine, stream)
+                                        : launch_shifted_bfloat16(view, size, machine, stream);
+  }
+
+  static constexpr Configuration as(const char* name) { return {name, true, takes, seconds, launch}; }
+};
+
+constexpr Configuration family[] = {
+    Shifted<64, 128>::as("shifted r64 n128"),
+    Shifted<64, 256>::as("shifted r64 n256"),
+    Shifted<128, 256>::as("shifted r128 n256"),
+    Shifted<192, 192>::as("shifted r192 n192"),
+};
+
+}  // namespace
+
+Configurations shifted_configurations() { return {family, static_cast<int>(std::size(family))}; }
+
+#else
+
+Configurations shifted_configurations() { return {nullptr, 0}; }
+
+#endif
+
+}  // namespace ksmm::hopper

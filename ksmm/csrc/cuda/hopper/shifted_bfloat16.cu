@@ -1,0 +1,13 @@
+// The shifted kernel for bfloat16.
+#if defined(KSMM_SM90A)
+#include "shifted_launch.cuh"
+
+namespace ksmm::hopper {
+
+cudaError_t launch_shifted_bfloat16(const GemmView& view, ShiftedSize size, const Machine& machine,
+                                    cudaStream_t stream) {
+  return launch_shifted_of<bfloat16>(view, size, machine, stream);
+}
+
+}  // namespace ksmm::hopper
+#endif

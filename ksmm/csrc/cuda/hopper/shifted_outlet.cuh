@@ -1,0 +1,175 @@
+// The way of the sums to rows of Y that begin anywhere: through shared memory by the copy engine, from one multiple of
+// 32 (or 16) bytes to another. What a row has before the first of them, and the last tile of each row, which the engine
+// would write beyond it, the threads write that have it.
+#pragma once
+
+#include "gemm_epilogue.cuh"
+#include "shifted_tile.cuh"
+
+namespace ksmm::hopper {
+
+// Which n of a row of Y the copy engine writes, for a tile: they depend on r alone. `turn` is from the shift of r to
+// that of r + 1.
+struct ShiftedSpans {
+  int shift, turn, unit;
+
+  __device__ ShiftedSpans(const ShiftedTask& task, const ShiftedPlace& place)
+      : shift(place.shift(task, task.rows_of_y, place.r)),
+        turn(static_cast<int>(task.groups_j * task.rows_of_y.stride & (task.rows_of_y.unit - 1))),
+        unit(task.rows_of_y.unit) {}
+  __device__ int begin(int row) const { return -(shift + row * turn) & (unit - 1); }
+};
+
+// Whether a tile ends before the row does, so that the engine writes it.
+template <class Tile>
+__device__ inline bool is_inside(const ShiftedTask& task, const ShiftedPlace& place) {
+  return place.n + Tile::rows <= task.batch;
+}
+
+template <class Tile>
+struct ShiftedParts {
+  Barrier full[Tile::parts], empty[Tile::parts];
+
+  __device__ void init(int thread) {
+    if (thread < Tile::parts) full[thread].init(Tile::consumers / 32), empty[thread].init(Tile::helpers);
+  }
+};
+
+template <class T, class Tile>
+struct ShiftedOutlet {
+  unsigned char* places;
+  ShiftedParts<Tile>& parts;
+  Ring<Tile::parts> ring;
+
+  // Of the rows 2 t and 2 t + 1, and of those eight further, of 16: where n of the row is in a part. The lanes of a
+  // warp that write together do so to different banks where all rows are of one class: half of them take the odd row
+  // first.
+  struct Places {
+    uint32_t at[2][2];
+    int valid;  // bits: of n, of n + 1
+    bool swapped;
+  };
+
+  // All threads that multiply call it.
+  __device__ void put(const float (&sums)[Tile::columns / 2], const ShiftedTask& task, const ShiftedPlace& place) {
+    const ShiftedSpans spans(task, place);
+    const ShiftedRows& y = task.rows_of_y;
+    const Places where = places_of(spans, y.class_bits);
+    const bool inside = is_inside<Tile>(task, place);
+    const uint32_t sixteen_rows = (16 >> y.class_bits) * Tile::part_pitch;
+#pragma unroll
+    for (int column = 0; column < Tile::columns; column += Tile::part) {
+      if (place.r + column >= task.b) break;
+      if (inside) {
+        parts.empty[ring.slot].wait(ring.phase ^ 1);
+        put_part(shared_address(places + ring.slot * Tile::part_bytes), &sums[column / 2], where, spans, sixteen_rows);
+        fence_for_engines();
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) parts.full[ring.slot].arrive();
+        ring.advance();
+      }
+      if (!inside || place.n == 0) put_rest(&sums[column / 2], spans, task, place, place.r + column, inside);
+    }
+  }
+
+  __device__ static int first_n() { return 2 * (threadIdx.x / 32 * 8 + threadIdx.x % 32 / 4); }
+
+  __device__ static Places places_of(const ShiftedSpans& spans, int class_bits) {
+    Places where;
+    where.valid = 0, where.swapped = class_bits == 0 && threadIdx.x % 4 >= 2;
+#pragma unroll
+    for (int odd = 0; odd < 2; ++odd)
+#pragma unroll
+      for (int eight = 0; eight < 2; ++eight) {
+        const int row = 8 * eight + threadIdx.x % 4 * 2 + (odd ^ static_cast<int>(where.swapped));
+        const int at = first_n() - spans.begin(row), bit = 4 * odd + 2 * eight;
+        where.valid |= (at >= 0 && at < Tile::step) << bit | (at + 1 >= 0 && at + 1 < Tile::step) << (bit + 1);
+        where.at[odd][eight] = (row & ((1 << class_bits) - 1)) * Tile::part_class_bytes(class_bits) +
+                               (row >> class_bits) * Tile::part_pitch + 2 * at;
+      }
+    return where;
+  }
+
+  // The sums of 64 r: a thread has n and n + 1 of sixteen of them. What the engine does not write is left out.
+  __device__ static void put_part(uint32_t part, const float* sums, const Places& where, const ShiftedSpans& spans,
+                                  uint32_t sixteen_rows) {
+#pragma unroll
+    for (int odd = 0; odd < 2; ++odd) {
+      uint32_t numbers[2][Tile::part / 16];
+#pragma unroll
+      for (int eight = 0; eight < 2; ++eight)
+#pragma unroll
+        for (int sixteen = 0; sixteen < Tile::part / 16; ++sixteen) {
+          const float* of_row = &sums[8 * sixteen + 4 * eight];
+          numbers[eight][sixteen] = pack_pair<T>(where.swapped ? of_row[1 - odd] : of_row[odd],
+                                                 where.swapped ? of_row[3 - odd] : of_row[2 + odd]);
+        }
+      const bool aligned = ((spans.shift + odd * spans.turn) & 1) == 0;  // the same for a warp, also where swapped
+#pragma unroll
+      for (int eight = 0; eight < 2; ++eight)
+#pragma unroll
+        for (int sixteen = 0; sixteen < Tile::part / 16; ++sixteen) {
+          const uint32_t to = part + where.at[odd][eight] + sixteen * sixteen_rows;
+          const int valid = where.valid >> (4 * odd + 2 * eight);
+          if (aligned)
+            put_pair(to, numbers[eight][sixteen], valid);
+          else
+            put_numbers(to, numbers[eight][sixteen], valid);
+        }
+    }
+  }
+
+  __device__ static void put_pair(uint32_t to, uint32_t numbers, int valid) {
+    if (valid & 1) asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(numbers) : "memory");
+  }
+  __device__ static void put_numbers(uint32_t to, uint32_t numbers, int valid) {
+    const auto low = static_cast<uint16_t>(numbers), high = static_cast<uint16_t>(numbers >> 16);
+    if (valid & 1) asm volatile("st.shared.b16 [%0], %1;" ::"r"(to), "h"(low) : "memory");
+    if (valid & 2) asm volatile("st.shared.b16 [%0 + 2], %1;" ::"r"(to), "h"(high) : "memory");
+  }
+
+  __device__ static void put_rest(const float* sums, const ShiftedSpans& spans, const ShiftedTask& task,
+                                  const ShiftedPlace& place, int r, bool inside) {
+    uint16_t* first = place.row(task, task.rows_of_y, r) + place.n + first_n();
+    const int64_t step = task.groups_j * task.batch;
+#pragma unroll
+    for (int at = 0; at < Tile::part / 2; ++at) {
+      const int row = at / 4 * 8 + threadIdx.x % 4 * 2 + at % 2, n = first_n() + at / 2 % 2, begin = spans.begin(row);
+      const bool own = n >= begin ? !inside && n < begin + Tile::step : place.n == 0;
+      if (own && place.n + n < task.batch && r + row < task.b) first[row * step + at / 2 % 2] = to_bits<T>(sums[at]);
+    }
+  }
+};
+
+// A thread of each warp that sends: has the parts of all tiles of the block written, every second class of rows.
+template <class Tile>
+__device__ void send_shifted(const ShiftedTask& task, ShiftedParts<Tile>& parts, const unsigned char* places,
+                             int helper) {
+  const ShiftedRows& y = task.rows_of_y;
+  Ring<Tile::parts> ring, read;
+  bool first = true;
+  for (int tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
+    const ShiftedPlace place(task, tile, Tile::columns, Tile::step);
+    if (!is_inside<Tile>(task, place)) continue;
+    const ShiftedSpans spans(task, place);
+    for (int r = place.r; r < min(place.r + Tile::columns, task.b); r += Tile::part, ring.advance()) {
+      parts.full[ring.slot].wait(ring.phase);
+      const unsigned char* part = places + ring.slot * Tile::part_bytes;
+      for (int q = helper; q < 1 << y.class_bits; q += Tile::helpers) {
+        const int start = q * task.groups_j + place.j;
+        store(task.y, part + q * Tile::part_class_bytes(y.class_bits), y.column(start) + place.n + spans.begin(q),
+              r >> y.class_bits, start >> y.period_bits, place.i);
+      }
+      commit_stores();
+      if (!first) {
+        wait_for_store_reads<1>();
+        parts.empty[read.slot].arrive();
+        read.advance();
+      }
+      first = false;
+    }
+  }
+  wait_for_store_reads<0>();
+}
+
+}  // namespace ksmm::hopper
