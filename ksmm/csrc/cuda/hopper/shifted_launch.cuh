@@ -48,7 +48,9 @@ cudaError_t launch_shifted_tile(const GemmView& view, const Machine& machine, cu
   if (error != cudaSuccess) return error;
   task.bias = view.bias, task.batch = view.rows;
   task.b = static_cast<int>(view.b), task.groups_j = static_cast<int>(view.groups_j);
-  task.row_tiles = static_cast<int>((view.rows + Tile::step - 1) / Tile::step);
+  task.row_tiles = static_cast<int>(view.rows <= Tile::rows ? 1 : parts_of(view.rows, Tile::step));
+  task.last = static_cast<int>((view.rows - Tile::rows + 7) / 8 * 8);
+  task.before_last = static_cast<int>((view.rows - Tile::rows) / 16 * 16);
   task.column_tiles = static_cast<int>((view.b + Tile::columns - 1) / Tile::columns);
   task.tiles = static_cast<int>(task.row_tiles * task.column_tiles * view.groups_i * view.groups_j);
   task.by_column_tiles = Divisor(task.column_tiles), task.by_row_tiles = Divisor(task.row_tiles);

@@ -1,6 +1,6 @@
 // The way of the sums to rows of Y that begin anywhere: through shared memory by the copy engine, from one multiple of
-// 32 (or 16) bytes to another. What a row has before the first of them, and the last tile of each row, which the engine
-// would write beyond it, the threads write that have it.
+// 32 (or 16) bytes to another. What a row has before the first of them and behind the last, the threads write that have
+// it, and so they do with rows that are shorter than a tile.
 #pragma once
 
 #include "gemm_epilogue.cuh"
@@ -8,22 +8,27 @@
 
 namespace ksmm::hopper {
 
-// Which n of a row of Y the copy engine writes, for a tile: they depend on r alone. `turn` is from the shift of r to
-// that of r + 1.
+// Which n of a row of Y the copy engine writes, for a tile: `step` of them from begin(row) on, which depends on r
+// alone. `turn` is from the shift of r to that of r + 1.
 struct ShiftedSpans {
   int shift, turn, unit;
+  int ends_at;  // the n behind the row's last, in its last tile, and else 0
 
   __device__ ShiftedSpans(const ShiftedTask& task, const ShiftedPlace& place)
       : shift(place.shift(task, task.rows_of_y, place.r)),
         turn(static_cast<int>(task.groups_j * task.rows_of_y.stride & (task.rows_of_y.unit - 1))),
-        unit(task.rows_of_y.unit) {}
-  __device__ int begin(int row) const { return -(shift + row * turn) & (unit - 1); }
+        unit(task.rows_of_y.unit),
+        ends_at(place.ends ? static_cast<int>(task.batch - place.n) : 0) {}
+  __device__ int begin(int row, int step) const {
+    const int behind = shift + row * turn;
+    return ends_at == 0 ? -behind & (unit - 1) : ((behind + ends_at) & ~7) - behind - step;
+  }
 };
 
-// Whether a tile ends before the row does, so that the engine writes it.
+// Whether the copy engine writes a tile.
 template <class Tile>
-__device__ inline bool is_inside(const ShiftedTask& task, const ShiftedPlace& place) {
-  return place.n + Tile::rows <= task.batch;
+__device__ inline bool is_sent(const ShiftedTask& task) {
+  return task.batch >= Tile::rows;
 }
 
 template <class Tile>
@@ -55,12 +60,16 @@ struct ShiftedOutlet {
     const ShiftedSpans spans(task, place);
     const ShiftedRows& y = task.rows_of_y;
     const Places where = places_of(spans, y.class_bits);
-    const bool inside = is_inside<Tile>(task, place);
+    const bool sent = is_sent<Tile>(task);
     const uint32_t sixteen_rows = (16 >> y.class_bits) * Tile::part_pitch;
+    const int rest = !sent || place.ends || place.n == 0 ? rest_of(spans, task, place) : 0;
+    const bool any_rest = __any_sync(~0u, rest != 0);
+    const int64_t step = task.groups_j * task.batch;  // from r to r + 1
+    uint16_t* first = place.row(task, y, place.r + threadIdx.x % 4 * 2) + place.n + first_n();
 #pragma unroll
     for (int column = 0; column < Tile::columns; column += Tile::part) {
       if (place.r + column >= task.b) break;
-      if (inside) {
+      if (sent) {
         parts.empty[ring.slot].wait(ring.phase ^ 1);
         put_part(shared_address(places + ring.slot * Tile::part_bytes), &sums[column / 2], where, spans, sixteen_rows);
         fence_for_engines();
@@ -68,7 +77,7 @@ struct ShiftedOutlet {
         if (threadIdx.x % 32 == 0) parts.full[ring.slot].arrive();
         ring.advance();
       }
-      if (!inside || place.n == 0) put_rest(&sums[column / 2], spans, task, place, place.r + column, inside);
+      if (any_rest) put_rest(&sums[column / 2], rest, first + column * step, step, task.b - place.r - column);
     }
   }
 
@@ -82,7 +91,7 @@ struct ShiftedOutlet {
 #pragma unroll
       for (int eight = 0; eight < 2; ++eight) {
         const int row = 8 * eight + threadIdx.x % 4 * 2 + (odd ^ static_cast<int>(where.swapped));
-        const int at = first_n() - spans.begin(row), bit = 4 * odd + 2 * eight;
+        const int at = first_n() - spans.begin(row, Tile::step), bit = 4 * odd + 2 * eight;
         where.valid |= (at >= 0 && at < Tile::step) << bit | (at + 1 >= 0 && at + 1 < Tile::step) << (bit + 1);
         where.at[odd][eight] = (row & ((1 << class_bits) - 1)) * Tile::part_class_bytes(class_bits) +
                                (row >> class_bits) * Tile::part_pitch + 2 * at;
@@ -128,15 +137,27 @@ struct ShiftedOutlet {
     if (valid & 2) asm volatile("st.shared.b16 [%0 + 2], %1;" ::"r"(to), "h"(high) : "memory");
   }
 
-  __device__ static void put_rest(const float* sums, const ShiftedSpans& spans, const ShiftedTask& task,
-                                  const ShiftedPlace& place, int r, bool inside) {
-    uint16_t* first = place.row(task, task.rows_of_y, r) + place.n + first_n();
-    const int64_t step = task.groups_j * task.batch;
+  // Which of its numbers a thread writes itself, as bits: of the rows 2 t and 2 t + 1, of those eight further, n and
+  // n + 1.
+  __device__ static int rest_of(const ShiftedSpans& spans, const ShiftedTask& task, const ShiftedPlace& place) {
+    int rest = 0;
+#pragma unroll
+    for (int bit = 0; bit < 8; ++bit) {
+      const int begin = spans.begin(bit / 2 % 2 * 8 + threadIdx.x % 4 * 2 + bit / 4, Tile::step);
+      const int n = first_n() + bit % 2;
+      const bool own = !is_sent<Tile>(task) || (n < begin ? place.n == 0 : n >= begin + Tile::step && place.ends);
+      rest |= (own && place.n + n < task.batch) << bit;
+    }
+    return rest;
+  }
+
+  // Of 64 r, `rows` of which are rows of Y.
+  __device__ static void put_rest(const float* sums, int rest, uint16_t* first, int64_t step, int rows) {
+    rows -= threadIdx.x % 4 * 2;
 #pragma unroll
     for (int at = 0; at < Tile::part / 2; ++at) {
-      const int row = at / 4 * 8 + threadIdx.x % 4 * 2 + at % 2, n = first_n() + at / 2 % 2, begin = spans.begin(row);
-      const bool own = n >= begin ? !inside && n < begin + Tile::step : place.n == 0;
-      if (own && place.n + n < task.batch && r + row < task.b) first[row * step + at / 2 % 2] = to_bits<T>(sums[at]);
+      const int row = at / 4 * 8 + at % 2, n = at / 2 % 2;
+      if (rest >> (at % 2 * 4 + at / 4 % 2 * 2 + n) & 1 && row < rows) first[row * step + n] = to_bits<T>(sums[at]);
     }
   }
 };
@@ -145,20 +166,21 @@ struct ShiftedOutlet {
 template <class Tile>
 __device__ void send_shifted(const ShiftedTask& task, ShiftedParts<Tile>& parts, const unsigned char* places,
                              int helper) {
+  if (!is_sent<Tile>(task)) return;
   const ShiftedRows& y = task.rows_of_y;
   Ring<Tile::parts> ring, read;
   bool first = true;
   for (int tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
     const ShiftedPlace place(task, tile, Tile::columns, Tile::step);
-    if (!is_inside<Tile>(task, place)) continue;
     const ShiftedSpans spans(task, place);
     for (int r = place.r; r < min(place.r + Tile::columns, task.b); r += Tile::part, ring.advance()) {
       parts.full[ring.slot].wait(ring.phase);
       const unsigned char* part = places + ring.slot * Tile::part_bytes;
       for (int q = helper; q < 1 << y.class_bits; q += Tile::helpers) {
         const int start = q * task.groups_j + place.j;
-        store(task.y, part + q * Tile::part_class_bytes(y.class_bits), y.column(start) + place.n + spans.begin(q),
-              r >> y.class_bits, start >> y.period_bits, place.i);
+        store(task.y, part + q * Tile::part_class_bytes(y.class_bits),
+              y.column(start) + place.n + spans.begin(q, Tile::step), r >> y.class_bits, start >> y.period_bits,
+              place.i);
       }
       commit_stores();
       if (!first) {

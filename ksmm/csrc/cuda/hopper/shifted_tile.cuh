@@ -13,6 +13,7 @@ namespace ksmm::hopper {
 
 // A tile multiplies 64 n for each warpgroup, and writes 16 n less: those of each row from one multiple of `unit`
 // numbers to another, since sectors of 32 bytes that two tiles write are written several times as slowly as whole ones.
+// The last tile of a row ends with it, and the one before it may have to begin earlier: they write some n again.
 template <int COLUMNS_, int WARPGROUPS_>
 struct ShiftedTile {
   static constexpr int columns = COLUMNS_;                                 // r
@@ -107,17 +108,21 @@ struct ShiftedTask : GemmTask {  // whose x and y are tensors (column, feature /
   ShiftedRows rows_of_x, rows_of_y;
   Divisor by_column_tiles, by_row_tiles, by_d;
   int64_t batch;
+  int last, before_last;  // where a row has several tiles: n of the last one, and the largest of the others
   int stages;
 };
 
 // Where a tile is: r fastest, then n, so that what shares X, and lines of X and Y, is multiplied at the same time.
 struct ShiftedPlace {
   int r, n, i, j;
+  bool ends;  // whether it is the last of its rows
 
   __device__ ShiftedPlace(const ShiftedTask& task, int tile, int columns, int step) {
     const int rest = task.by_column_tiles.divide(tile), plane = task.by_row_tiles.divide(rest);
     r = (tile - rest * task.column_tiles) * columns;
-    n = (rest - plane * task.row_tiles) * step;
+    const int row_tile = rest - plane * task.row_tiles;
+    ends = row_tile == task.row_tiles - 1;
+    n = row_tile == 0 ? 0 : ends ? task.last : min(row_tile * step, task.before_last);
     i = task.by_d.divide(plane), j = plane - i * task.groups_j;
   }
   // How many numbers a row of X or Y lies behind a multiple of `unit` of them.
