@@ -53,7 +53,7 @@ struct ShiftedPair {
   uint32_t offset;   // of the word that holds the first number
   uint32_t between;  // 16 where they lie in two words, and then for all of a warp, else 0
 
-  __device__ void set_shift(int shift, bool odd) { offset = fixed + shift / 2 * 4, between = odd ? 16 : 0; }
+  __host__ __device__ void set_shift(int shift, bool odd) { offset = fixed + shift / 2 * 4, between = odd ? 16 : 0; }
 
   // Without a branch, before which the compiler would wait for the products.
   __device__ uint32_t read(uint32_t base) const {
@@ -73,8 +73,8 @@ struct ShiftedOperands {
   ShiftedPair even, odd;
   uint32_t eight_rows;
 
-  __device__ explicit ShiftedOperands(int class_bits) {
-    const int lane = threadIdx.x % 32, n = 2 * (threadIdx.x / 32 * 8 + lane / 4);
+  __host__ __device__ ShiftedOperands(int class_bits, unsigned thread) {
+    const int lane = thread % 32, n = 2 * (thread / 32 * 8 + lane / 4);
     const auto fixed = [&](int row) {
       const int q = row & ((1 << class_bits) - 1),
                 in_stage = n / Tile::strip * gemm_step + q * (gemm_step >> class_bits);
@@ -85,8 +85,8 @@ struct ShiftedOperands {
     eight_rows = (8 >> class_bits) * Tile::pitch(class_bits);
   }
 
-  __device__ void set_shifts(int shift, int turn) {
-    const int row = threadIdx.x % 4 * 2;
+  __host__ __device__ void set_shifts(int shift, int turn, unsigned thread) {
+    const int row = thread % 4 * 2;
     even.set_shift((shift + row * turn) & 7, (shift & 1) != 0);
     odd.set_shift((shift + (row + 1) * turn) & 7, ((shift + turn) & 1) != 0);
   }
@@ -124,7 +124,7 @@ __device__ void multiply_shifted(const ShiftedTask& task, ShiftedShared<Tile>& s
   const int turn = static_cast<int>(task.groups_j * rows.stride & 7);  // from the shift of k to that of k + 1
   uint16_t* bias = shared.bias[warpgroup];
   ShiftedOutlet<T, Tile> outlet{places, shared.parts};
-  ShiftedOperands<Tile> operands(rows.class_bits);
+  ShiftedOperands<Tile> operands(rows.class_bits, threadIdx.x);
   float sums[Tile::columns / 2];
   VariableRing ring{task.stages};
   BiasFetch<Tile::columns> fetch;
@@ -133,7 +133,7 @@ __device__ void multiply_shifted(const ShiftedTask& task, ShiftedShared<Tile>& s
   for (int tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
     fetch.write(task, bias, 2 + warpgroup);
     start_sums<T, Tile::columns>(sums, task.bias == nullptr ? nullptr : bias);
-    operands.set_shifts(place.shift(task, rows, 0), turn);
+    operands.set_shifts(place.shift(task, rows, 0), turn, threadIdx.x);
     const int next = tile + gridDim.x;
     const ShiftedPlace later(task, next < task.tiles ? next : tile, Tile::columns, Tile::step);
     fetch.read(task, later.r, later.i, later.j);

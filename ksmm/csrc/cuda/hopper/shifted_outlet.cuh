@@ -14,12 +14,12 @@ struct ShiftedSpans {
   int shift, turn, unit;
   int ends_at;  // the n behind the row's last, in its last tile, and else 0
 
-  __device__ ShiftedSpans(const ShiftedTask& task, const ShiftedPlace& place)
+  __host__ __device__ ShiftedSpans(const ShiftedTask& task, const ShiftedPlace& place)
       : shift(place.shift(task, task.rows_of_y, place.r)),
         turn(static_cast<int>(task.groups_j * task.rows_of_y.stride & (task.rows_of_y.unit - 1))),
         unit(task.rows_of_y.unit),
         ends_at(place.ends ? static_cast<int>(task.batch - place.n) : 0) {}
-  __device__ int begin(int row, int step) const {
+  __host__ __device__ int begin(int row, int step) const {
     const int behind = shift + row * turn;
     return ends_at == 0 ? -behind & (unit - 1) : ((behind + ends_at) & ~7) - behind - step;
   }
@@ -27,7 +27,7 @@ struct ShiftedSpans {
 
 // Whether the copy engine writes a tile.
 template <class Tile>
-__device__ inline bool is_sent(const ShiftedTask& task) {
+__host__ __device__ inline bool is_sent(const ShiftedTask& task) {
   return task.batch >= Tile::rows;
 }
 
@@ -59,13 +59,13 @@ struct ShiftedOutlet {
   __device__ void put(const float (&sums)[Tile::columns / 2], const ShiftedTask& task, const ShiftedPlace& place) {
     const ShiftedSpans spans(task, place);
     const ShiftedRows& y = task.rows_of_y;
-    const Places where = places_of(spans, y.class_bits);
+    const Places where = places_of(spans, y.class_bits, threadIdx.x);
     const bool sent = is_sent<Tile>(task);
     const uint32_t sixteen_rows = (16 >> y.class_bits) * Tile::part_pitch;
-    const int rest = !sent || place.ends || place.n == 0 ? rest_of(spans, task, place) : 0;
+    const int rest = !sent || place.ends || place.n == 0 ? rest_of(spans, task, place, threadIdx.x) : 0;
     const bool any_rest = __any_sync(~0u, rest != 0);
     const int64_t step = task.groups_j * task.batch;  // from r to r + 1
-    uint16_t* first = place.row(task, y, place.r + threadIdx.x % 4 * 2) + place.n + first_n();
+    uint16_t* first = place.row(task, y, place.r + threadIdx.x % 4 * 2) + place.n + first_n(threadIdx.x);
 #pragma unroll
     for (int column = 0; column < Tile::columns; column += Tile::part) {
       if (place.r + column >= task.b) break;
@@ -81,17 +81,17 @@ struct ShiftedOutlet {
     }
   }
 
-  __device__ static int first_n() { return 2 * (threadIdx.x / 32 * 8 + threadIdx.x % 32 / 4); }
+  __host__ __device__ static int first_n(unsigned thread) { return 2 * (thread / 32 * 8 + thread % 32 / 4); }
 
-  __device__ static Places places_of(const ShiftedSpans& spans, int class_bits) {
+  __host__ __device__ static Places places_of(const ShiftedSpans& spans, int class_bits, unsigned thread) {
     Places where;
-    where.valid = 0, where.swapped = class_bits == 0 && threadIdx.x % 4 >= 2;
+    where.valid = 0, where.swapped = class_bits == 0 && thread % 4 >= 2;
 #pragma unroll
     for (int odd = 0; odd < 2; ++odd)
 #pragma unroll
       for (int eight = 0; eight < 2; ++eight) {
-        const int row = 8 * eight + threadIdx.x % 4 * 2 + (odd ^ static_cast<int>(where.swapped));
-        const int at = first_n() - spans.begin(row, Tile::step), bit = 4 * odd + 2 * eight;
+        const int row = 8 * eight + thread % 4 * 2 + (odd ^ static_cast<int>(where.swapped));
+        const int at = first_n(thread) - spans.begin(row, Tile::step), bit = 4 * odd + 2 * eight;
         where.valid |= (at >= 0 && at < Tile::step) << bit | (at + 1 >= 0 && at + 1 < Tile::step) << (bit + 1);
         where.at[odd][eight] = (row & ((1 << class_bits) - 1)) * Tile::part_class_bytes(class_bits) +
                                (row >> class_bits) * Tile::part_pitch + 2 * at;
@@ -139,12 +139,13 @@ struct ShiftedOutlet {
 
   // Which of its numbers a thread writes itself, as bits: of the rows 2 t and 2 t + 1, of those eight further, n and
   // n + 1.
-  __device__ static int rest_of(const ShiftedSpans& spans, const ShiftedTask& task, const ShiftedPlace& place) {
+  __host__ __device__ static int rest_of(const ShiftedSpans& spans, const ShiftedTask& task, const ShiftedPlace& place,
+                                         unsigned thread) {
     int rest = 0;
 #pragma unroll
     for (int bit = 0; bit < 8; ++bit) {
-      const int begin = spans.begin(bit / 2 % 2 * 8 + threadIdx.x % 4 * 2 + bit / 4, Tile::step);
-      const int n = first_n() + bit % 2;
+      const int begin = spans.begin(bit / 2 % 2 * 8 + thread % 4 * 2 + bit / 4, Tile::step);
+      const int n = first_n(thread) + bit % 2;
       const bool own = !is_sent<Tile>(task) || (n < begin ? place.n == 0 : n >= begin + Tile::step && place.ends);
       rest |= (own && place.n + n < task.batch) << bit;
     }

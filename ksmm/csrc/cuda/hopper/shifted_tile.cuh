@@ -69,7 +69,9 @@ struct ShiftedTile {
 };
 
 // How many numbers the rows of a class are moved in a stage, for the sake of the banks.
-__device__ inline int moved(int class_of_rows, int class_bits) { return class_bits >= 2 ? class_of_rows / 2 * 16 : 0; }
+__host__ __device__ inline int moved(int class_of_rows, int class_bits) {
+  return class_bits >= 2 ? class_of_rows / 2 * 16 : 0;
+}
 
 // The rows of X or Y, (i features + feature) d + j of them. Those with the same remainder by the period have one shift:
 // a long row has a period of them. Those of one (i, j) with the same remainder of the feature by the number of classes
@@ -82,7 +84,7 @@ struct ShiftedRows {
   int unit;  // of 8 or 16 numbers: what shifts are counted from
 
   // Where a row's first number is in its long row; these begin at the multiple of 16 bytes before the data.
-  __device__ int column(int row) const {
+  __host__ __device__ int column(int row) const {
     const int before = static_cast<int>(reinterpret_cast<uintptr_t>(data) / 2 % 8);
     return before + (row & ((1 << period_bits) - 1)) * static_cast<int>(stride);
   }
@@ -99,8 +101,12 @@ struct Divisor {
     while (int64_t{1} << bits < by) ++bits;
     if (bits > 0) factor = static_cast<uint32_t>(((uint64_t{1} << (31 + bits)) + by - 1) / by), shift = bits - 1;
   }
-  __device__ int divide(int numerator) const {
+  __host__ __device__ int divide(int numerator) const {
+#ifdef __CUDA_ARCH__
     return factor == 0 ? numerator : static_cast<int>(__umulhi(static_cast<uint32_t>(numerator), factor) >> shift);
+#else
+    return factor == 0 ? numerator : static_cast<int>((static_cast<uint64_t>(numerator) * factor >> 32) >> shift);
+#endif
   }
 };
 
@@ -117,7 +123,7 @@ struct ShiftedPlace {
   int r, n, i, j;
   bool ends;  // whether it is the last of its rows
 
-  __device__ ShiftedPlace(const ShiftedTask& task, int tile, int columns, int step) {
+  __host__ __device__ ShiftedPlace(const ShiftedTask& task, int tile, int columns, int step) {
     const int rest = task.by_column_tiles.divide(tile), plane = task.by_row_tiles.divide(rest);
     r = (tile - rest * task.column_tiles) * columns;
     const int row_tile = rest - plane * task.row_tiles;
@@ -126,12 +132,12 @@ struct ShiftedPlace {
     i = task.by_d.divide(plane), j = plane - i * task.groups_j;
   }
   // How many numbers a row of X or Y lies behind a multiple of `unit` of them.
-  __device__ int shift(const ShiftedTask& task, const ShiftedRows& rows, int feature) const {
+  __host__ __device__ int shift(const ShiftedTask& task, const ShiftedRows& rows, int feature) const {
     const auto row = (static_cast<uint32_t>(i) * rows.features + feature) * task.groups_j + j;
     const auto begin = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(rows.data) / 2);
     return static_cast<int>((begin + row * static_cast<uint32_t>(rows.stride)) & (rows.unit - 1));
   }
-  __device__ uint16_t* row(const ShiftedTask& task, const ShiftedRows& rows, int feature) const {
+  __host__ __device__ uint16_t* row(const ShiftedTask& task, const ShiftedRows& rows, int feature) const {
     return rows.data + ((static_cast<int64_t>(i) * rows.features + feature) * task.groups_j + j) * rows.stride;
   }
 };
