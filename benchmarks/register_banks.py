@@ -4,7 +4,7 @@
     nvdisasm -c strict.cubin > strict.sass     # of the CUDA toolkit, or of the wheel nvidia-cuda-nvdisasm
     python benchmarks/register_banks.py strict.sass
 
-A model, by which docs/kernel.md tells good code from bad, not how long it takes: even and odd registers are two banks,
+A model, by which docs/float32.md tells good code from bad, not how long it takes: even and odd registers are two banks,
 each of which gives one register a cycle; an operand that the multiply-add before had in the same place, marked for
 reuse, is not read again. `cycles` is what a multiply-add takes by that, in the mean; `one_bank` how many of them read
 all that they read from one bank, in per cent.

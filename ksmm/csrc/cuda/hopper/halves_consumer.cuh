@@ -4,7 +4,7 @@
 //
 // s is a power of two for each row of X and FRESH of c, so that the largest of them is between 2^14 and 2^15, and u one
 // for each row of W. Two of float16 have 23 bits, one fewer than float32, and where a few products make up a sum, it
-// has up to 2.2 times the error of strict float32 (docs/kernel.md, "Halves"). Of numbers a 2^-26th of the largest and
+// has up to 2.2 times the error of strict float32 (docs/float32.md, "Halves"). Of numbers a 2^-26th of the largest and
 // below fewer bits are left. So rows of X and W whose sizes add up to less than fewest_numbers times the largest of
 // them are left to the kernel that multiplies three parts, and rows of W with more than a few numbers next to zero, too
 // (see halves_weight.cuh).
