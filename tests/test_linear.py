@@ -285,15 +285,25 @@ class TestFreeze:
             mapped = torch.func.vmap(lambda x: call(layer, x, layout))(x.unsqueeze(0))[0]
             torch.testing.assert_close(mapped, dense_twin(layer)(x), rtol=1e-4, atol=1e-5)
 
-    def test_is_exported_and_traced(self) -> None:
-        for name in ("auto", "bmm"):
-            layer = ksmm.KSLinear(CHAIN, implementation=name).freeze()
-            x = torch.randn(5, layer.in_features)
-            with torch.no_grad():
-                expected = layer(x)
-                for strict in (False, True):
-                    torch.testing.assert_close(torch.export.export(layer, (x,), strict=strict).module()(x), expected)
-                torch.testing.assert_close(torch.jit.trace(layer, (x,))(x), expected)
+    @pytest.mark.parametrize(
+        ("name", "layout", "chain"),
+        [
+            ("auto", "batch_first", CHAIN),
+            ("bmm", "batch_first", CHAIN),
+            ("bmm_strided", "batch_last", CHAIN),
+            ("bmm_strided", "batch_first", [(2, 6, 8, 1)]),
+        ],
+    )
+    def test_is_exported_compiled_and_traced(self, name, layout, chain) -> None:
+        layer = ksmm.KSLinear(chain, layout=layout, implementation=name).freeze()
+        x = torch.randn((5, layer.in_features) if layout == "batch_first" else (layer.in_features, 5))
+        with torch.no_grad():
+            expected = layer(x)
+            for strict in (False, True):
+                torch.testing.assert_close(torch.export.export(layer, (x,), strict=strict).module()(x), expected)
+            torch.compiler.reset()
+            torch.testing.assert_close(torch.compile(layer, fullgraph=True, backend="aot_eager")(x), expected)
+            torch.testing.assert_close(torch.jit.trace(layer, (x,))(x), expected)
 
     def test_bad_input_is_still_named(self) -> None:
         layer = ksmm.KSLinear(CHAIN).freeze()

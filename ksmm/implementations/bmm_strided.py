@@ -37,14 +37,22 @@ class BmmStrided(Implementation):
         if packed.layout == "batch_first":
             y = x.new_empty(x.shape[0], a, b)
             blocks = packed.data.view(a, b, c)
-            torch.bmm(x.view(-1, a, c).transpose(0, 1), blocks.transpose(1, 2), out=y.transpose(0, 1))
+            _multiply(x.view(-1, a, c).transpose(0, 1), blocks.transpose(1, 2), y.transpose(0, 1))
             return y.view(-1, a * b)
         batch = x.shape[1]
         x = x.view(a, c, d, batch)
         y = x.new_empty(a, b, d, batch)
         if d == 1:
-            torch.bmm(packed.data.view(a, b, c), x.view(a, c, batch), out=y.view(a, b, batch))
+            _multiply(packed.data.view(a, b, c), x.view(a, c, batch), y.view(a, b, batch))
         else:
             for i in range(a):
-                torch.bmm(packed.data[i], x[i].transpose(0, 1), out=y[i].transpose(0, 1))
+                _multiply(packed.data[i], x[i].transpose(0, 1), y[i].transpose(0, 1))
         return y.view(a * b * d, batch)
+
+
+def _multiply(left: torch.Tensor, right: torch.Tensor, y: torch.Tensor) -> None:
+    """Writes the products to a view of Y; while a graph is traced, by a copy, since Dynamo refuses such an `out`."""
+    if torch.compiler.is_compiling():
+        y.copy_(torch.bmm(left, right))
+    else:
+        torch.bmm(left, right, out=y)
