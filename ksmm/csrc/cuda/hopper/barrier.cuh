@@ -145,12 +145,14 @@ __device__ inline void arrive_in_cluster() { asm volatile("barrier.cluster.arriv
 __device__ inline void wait_for_cluster() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
 // What a block was launched with; a warpgroup that wants more than the others have handed back waits for ever.
-constexpr int registers_at_launch(int threads) { return 65536 / threads / 8 * 8 * threads; }
-template <int GROWING_THREADS, int GROWN, int SHRINKING_THREADS, int SHRUNK>
-constexpr bool registers_suffice =
-    GROWING_THREADS * GROWN + SHRINKING_THREADS * SHRUNK <= registers_at_launch(GROWING_THREADS + SHRINKING_THREADS);
+constexpr int registers_at_launch(int threads, int blocks = 1) {  // blocks of a multiprocessor
+  return 65536 / (threads * blocks) / 8 * 8 * threads;
+}
+template <int GROWING_THREADS, int GROWN, int SHRINKING_THREADS, int SHRUNK, int BLOCKS = 1>
+constexpr bool registers_suffice = GROWING_THREADS * GROWN + SHRINKING_THREADS * SHRUNK <=
+                                   registers_at_launch(GROWING_THREADS + SHRINKING_THREADS, BLOCKS);
 
-// Hands registers of the calling warpgroup back, or takes some; needs __launch_bounds__(threads, 1).
+// Hands registers of the calling warpgroup back, or takes some; needs __launch_bounds__(threads, blocks).
 template <int REGISTERS>
 __device__ inline void shrink_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));

@@ -28,8 +28,8 @@ struct ShiftedTile {
   static constexpr int helper_registers = 48;
   // Of 16 k that are multiplied at a time: as many as there are registers for.
   static constexpr int steps = warpgroups * columns >= 512 || blocks == 2 ? 2 : 4;
-  static_assert(consumers * registers + 128 * helper_registers <= 65536 / (threads * blocks) / 8 * 8 * threads,
-                "a warpgroup that wants more registers than the others have handed back waits for ever");
+  static_assert(registers_suffice<consumers, registers, 128, helper_registers, blocks>,
+                "or a warpgroup would wait for ever");
   static constexpr int rows = warpgroups * gemm_rows;     // n that are multiplied
   static constexpr int step = rows - 16;                  // n from tile to tile
   static constexpr int strips = warpgroups == 4 ? 2 : 1;  // a box has 256 numbers in a row at most
