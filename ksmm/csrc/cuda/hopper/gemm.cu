@@ -10,11 +10,12 @@
 namespace ksmm::hopper {
 namespace {
 
-constexpr GemmTile tiles[] = {{GemmHold::resident, 32},    {GemmHold::resident, 48},  {GemmHold::resident, 64},
-                              {GemmHold::resident, 96},    {GemmHold::resident, 128}, {GemmHold::resident, 192},
-                              {GemmHold::resident, 256},   {GemmHold::streamed, 64},  {GemmHold::streamed, 96},
-                              {GemmHold::streamed, 128},   {GemmHold::streamed, 192}, {GemmHold::streamed, 256},
-                              {GemmHold::alternating, 128}};
+constexpr GemmTile tiles[] = {{GemmHold::resident, 32},     {GemmHold::resident, 48},  {GemmHold::resident, 64},
+                              {GemmHold::resident, 96},     {GemmHold::resident, 128}, {GemmHold::resident, 192},
+                              {GemmHold::resident, 256},    {GemmHold::streamed, 64},  {GemmHold::streamed, 96},
+                              {GemmHold::streamed, 128},    {GemmHold::streamed, 192}, {GemmHold::streamed, 256},
+                              {GemmHold::alternating, 128}, {GemmHold::wide, 64},      {GemmHold::wide, 96},
+                              {GemmHold::wide, 128},        {GemmHold::wide, 192}};
 
 double rounded_up(double size, double multiple) { return std::ceil(size / multiple) * multiple; }
 
@@ -30,8 +31,9 @@ bool fits(const GemmView& view, StreamedTile<COLUMNS, STAGES, BUFFERS> tile, con
   // Y is written 64 columns at a time, which must not reach into the next tile
   return (view.b <= COLUMNS || COLUMNS % 64 == 0) && decltype(tile)::shared_bytes <= machine.shared_limit;
 }
-bool fits(const GemmView&, AlternatingTile, const Machine& machine) {
-  return AlternatingTile::shared_bytes <= machine.shared_limit;
+template <int COLUMNS, int STAGES, bool WIDE>
+bool fits(const GemmView& view, AlternatingTile<COLUMNS, STAGES, WIDE> tile, const Machine& machine) {
+  return (!WIDE || view.rows_contiguous) && decltype(tile)::shared_bytes <= machine.shared_limit;
 }
 
 // How a tile cuts the problem.
@@ -46,7 +48,23 @@ template <int COLUMNS, int STAGES, int BUFFERS>
 Cut cut_of(StreamedTile<COLUMNS, STAGES, BUFFERS>, const Machine& machine) {
   return {256, machine.multiprocessors / 2.0};
 }
-Cut cut_of(AlternatingTile, const Machine& machine) { return {256, machine.multiprocessors / 2.0}; }
+template <int COLUMNS, int STAGES, bool WIDE>
+Cut cut_of(AlternatingTile<COLUMNS, STAGES, WIDE>, const Machine& machine) {
+  return {256, machine.multiprocessors / 2.0};
+}
+
+// How much longer than others a tile takes to read and write the same: measured.
+double slowness(const GemmView& view, GemmTile tile) {
+  const bool whole = view.b % 128 == 0 || (view.b >= 96 && view.b < 128), wide = view.c <= 128 || view.b >= 4 * view.c;
+  switch (tile.hold) {
+    case GemmHold::resident: return view.b <= 64 && view.c <= 128 ? 1.0 : 1.1;
+    case GemmHold::streamed: return 1.05;
+    case GemmHold::alternating: return whole && wide ? 1.02 : 1.15;
+    default: break;
+  }
+  if (view.b > tile.columns) return view.b >= 4 * view.c ? 1.3 : 1.05;
+  return 0.95 + 0.15 * (tile.columns - static_cast<double>(view.b)) / static_cast<double>(view.b);
+}
 
 }  // namespace
 
@@ -87,12 +105,11 @@ double gemm_seconds(const GemmView& view, GemmTile tile, const Machine& machine)
   const double reads = 2 * planes * view.c * (view.rows + static_cast<double>(view.b));
   const double writes = 2 * planes * view.rows * view.b;
   const double passes = columns / tile.columns;
-  const bool whole = view.b % 128 == 0 || (view.b >= 96 && view.b < 128), wide = view.c <= 128 || view.b >= 4 * view.c;
-  const double streamed = tile.hold != GemmHold::alternating ? 1.05 : whole && wide ? 1.02 : 1.15;
-  const double slower = (!resident ? streamed : view.b <= 64 && view.c <= 128 ? 1.0 : 1.1) * (0.99 + 0.01 * passes);
+  const double slower = slowness(view, tile) * (0.99 + 0.01 * passes);
   const double memory = slower * (reads / 1.03 + writes / 0.8) / machine.memory_rate;
   const double operations = 2 * planes * rows * columns * rounded_up(view.c, gemm_step);
-  const double matrix = operations / (0.83 * machine.matrix_rate) * waves;
+  const double reached = tile.hold == GemmHold::wide && tile.columns == 192 ? 0.9 : 0.83;
+  const double matrix = operations / (reached * machine.matrix_rate) * waves;
   // what comes out of the L2 cache: X for each tile of columns, W (streamed) for each pair of blocks, and Y into it
   const double x_reads = view.c * rows * passes;
   const double weight_reads = resident ? 0 : view.c * columns * rows / cut.rows;
@@ -166,6 +183,10 @@ Configurations gemm_configurations() {
       gemm_configuration<GemmHold::streamed, 192>("gemm streamed 192"),
       gemm_configuration<GemmHold::streamed, 256>("gemm streamed 256"),
       gemm_configuration<GemmHold::alternating, 128>("gemm alternating 128"),
+      gemm_configuration<GemmHold::wide, 64>("gemm wide 64"),
+      gemm_configuration<GemmHold::wide, 96>("gemm wide 96"),
+      gemm_configuration<GemmHold::wide, 128>("gemm wide 128"),
+      gemm_configuration<GemmHold::wide, 192>("gemm wide 192"),
   };
   return {configurations, static_cast<int>(sizeof configurations / sizeof *configurations)};
 #else

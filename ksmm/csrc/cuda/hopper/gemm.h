@@ -31,8 +31,8 @@ struct GemmView {
 
 // How W is held. resident: whole in shared memory, while warpgroups stream tiles of X past it independently; streamed:
 // with X, in stages of 64 k, for two warpgroups of each of two blocks; alternating: likewise, for one warpgroup at a
-// time.
-enum class GemmHold { resident, streamed, alternating };
+// time; wide: as alternating, while Y leaves in rows of 256 bytes, which n contiguous allows.
+enum class GemmHold { resident, streamed, alternating, wide };
 
 struct GemmTile {
   GemmHold hold;

@@ -26,6 +26,15 @@ __device__ inline void store_and_forget(const CUtensorMap& map, const void* shar
       : "memory");
 }
 
+__device__ inline void store_and_forget(const CUtensorMap& map, const void* shared, int c0, int c1, int c2, int c3,
+                                        int c4) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.global.shared::cta.bulk_group.L2::cache_hint [%1, {%2, %3, %4, %5, %6}], [%0], %7;" ::
+          "r"(shared_address(shared)),
+      "l"(&map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), "l"(static_cast<uint64_t>(Keep::first_out))
+      : "memory");
+}
+
 // Stores 64 n by 64 r of Y, without what lies beyond b and the batch.
 template <bool ROWS_CONTIGUOUS>
 __device__ inline void store_box(const CUtensorMap& map, const void* shared, int n, int r, int i, int j) {

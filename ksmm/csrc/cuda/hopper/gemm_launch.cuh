@@ -1,6 +1,8 @@
 // Launching the gemm kernels of one number format. Host code.
 #pragma once
 
+#include <algorithm>
+
 #include "gemm.h"
 #include "gemm_alternating.cuh"
 #include "gemm_resident.cuh"
@@ -39,7 +41,15 @@ auto with_gemm_tile(GemmTile tile, Run run) {
       default: return run(StreamedOf<256>());
     }
   }
-  if (tile.hold == GemmHold::alternating) return run(AlternatingTile());
+  if (tile.hold == GemmHold::alternating) return run(AlternatingTile<128, 5, false>());
+  if (tile.hold == GemmHold::wide) {
+    switch (tile.columns) {
+      case 64: return run(AlternatingTile<64, 6, true>());
+      case 96: return run(AlternatingTile<96, 6, true>());
+      case 128: return run(AlternatingTile<128, 5, true>());
+      default: return run(AlternatingTile<192, 4, true>());
+    }
+  }
   switch (tile.columns) {
     case 32: return run(ResidentOf<32>());
     case 48: return run(ResidentOf<48>());
@@ -73,17 +83,41 @@ inline TensorBox gemm_weight(const GemmView& view, int box_columns) {
           {gemm_step, box_columns, 1, 1}};
 }
 
-inline cudaError_t describe_gemm(GemmTask* task, const GemmView& view, int box_columns, int stored = 64) {
+// What all gemm kernels are told, but for Y.
+inline cudaError_t describe_operands(GemmTask* task, const GemmView& view, int box_columns) {
   cudaError_t error =
       describe_tensor(&task->x, view.x, view.dtype, gemm_rows_by_features(view, view.x_strides, view.c), 128);
   if (error == cudaSuccess)
     error = describe_tensor(&task->weight, view.weight, view.dtype, gemm_weight(view, box_columns), 128);
-  if (error == cudaSuccess)
-    error =
-        describe_tensor(&task->y, view.y, view.dtype, gemm_rows_by_features(view, view.y_strides, view.b, stored), 128);
   task->bias = view.bias;
   task->b = static_cast<int>(view.b), task->groups_j = static_cast<int>(view.groups_j);
   task->k_steps = static_cast<int>((view.c + gemm_step - 1) / gemm_step);
+  return error;
+}
+
+// The same and Y, in boxes of 64 along its contiguous dimension by `stored`.
+inline cudaError_t describe_gemm(GemmTask* task, const GemmView& view, int box_columns, int stored = 64) {
+  const cudaError_t error = describe_operands(task, view, box_columns);
+  if (error != cudaSuccess) return error;
+  return describe_tensor(&task->y, view.y, view.dtype, gemm_rows_by_features(view, view.y_strides, view.b, stored),
+                         128);
+}
+
+// The same and Y for WideOutlet: rows of a box are as long as they are in shared memory, where n are contiguous.
+template <class Tile>
+cudaError_t describe_wide(WideTask* task, const GemmView& view) {
+  cudaError_t error = describe_operands(task, view, Tile::columns / Tile::cluster);
+  task->rows = static_cast<int>(view.rows);
+  TensorBox box = gemm_rows_by_features(view, view.y_strides, view.b, gemm_part);
+  box.box[0] = Tile::pitch / 2;
+  if (error == cudaSuccess && view.rows % gemm_run != 0) error = describe_tensor(&task->y, view.y, view.dtype, box, 0);
+  const GemmStrides& strides = view.y_strides;
+  const TensorBox runs = {5,
+                          {gemm_run, view.rows / gemm_run, view.groups_j, view.b, view.groups_i},
+                          {1, gemm_run, strides.j, strides.features, strides.i},
+                          {box.box[0], 1, 1, gemm_part, 1}};
+  if (error == cudaSuccess && view.rows >= gemm_run)
+    error = describe_tensor(&task->y_runs, view.y, view.dtype, runs, 0);
   return error;
 }
 
@@ -111,6 +145,15 @@ cudaError_t launch_tile(const GemmView& view, ResidentTile<COLUMNS, BLOCKS, WARP
                             shared_bytes, 1, stream, task);
 }
 
+// Two blocks of a cluster take 128 n each.
+template <class Tile, class Task>
+void count_tiles_of_pairs(Task* task, const GemmView& view) {
+  constexpr int rows = 256;
+  task->row_tiles = static_cast<int>((view.rows + rows - 1) / rows);
+  task->column_tiles = static_cast<int>((view.b + Tile::columns - 1) / Tile::columns);
+  task->tiles = static_cast<int>(task->row_tiles * task->column_tiles * view.groups_i * view.groups_j);
+}
+
 template <class T, bool ROWS_CONTIGUOUS, int COLUMNS, int STAGES, int BUFFERS>
 cudaError_t launch_tile(const GemmView& view, StreamedTile<COLUMNS, STAGES, BUFFERS> tile, const Machine& machine,
                         cudaStream_t stream) {
@@ -118,30 +161,31 @@ cudaError_t launch_tile(const GemmView& view, StreamedTile<COLUMNS, STAGES, BUFF
   GemmTask task;
   const cudaError_t error = describe_gemm(&task, view, Tile::columns / Tile::cluster);
   if (error != cudaSuccess) return error;
-  constexpr int rows = Tile::cluster * Tile::warpgroups * gemm_rows;
-  task.row_tiles = static_cast<int>((view.rows + rows - 1) / rows);
-  task.column_tiles = static_cast<int>((view.b + Tile::columns - 1) / Tile::columns);
-  task.tiles = static_cast<int>(task.row_tiles * task.column_tiles * view.groups_i * view.groups_j);
-  const int most = machine.pairs;
+  count_tiles_of_pairs<Tile>(&task, view);
   return launch_overlapping(streamed_kernel<T, Tile, ROWS_CONTIGUOUS>,
-                            Tile::cluster * (task.tiles < most ? task.tiles : most), Tile::threads, Tile::shared_bytes,
+                            Tile::cluster * std::min(task.tiles, machine.pairs), Tile::threads, Tile::shared_bytes,
                             Tile::cluster, stream, task);
 }
 
-template <class T, bool ROWS_CONTIGUOUS>
-cudaError_t launch_tile(const GemmView& view, AlternatingTile, const Machine& machine, cudaStream_t stream) {
-  using Tile = AlternatingTile;
-  GemmTask task;
-  const cudaError_t error = describe_gemm(&task, view, Tile::columns / Tile::cluster, gemm_part);
-  if (error != cudaSuccess) return error;
-  constexpr int rows = Tile::cluster * Tile::blocks * gemm_rows;
-  task.row_tiles = static_cast<int>((view.rows + rows - 1) / rows);
-  task.column_tiles = static_cast<int>((view.b + Tile::columns - 1) / Tile::columns);
-  task.tiles = static_cast<int>(task.row_tiles * task.column_tiles * view.groups_i * view.groups_j);
-  const int most = machine.pairs;
-  return launch_overlapping(alternating_kernel<T, ROWS_CONTIGUOUS>,
-                            Tile::cluster * (task.tiles < most ? task.tiles : most), Tile::threads, Tile::shared_bytes,
-                            Tile::cluster, stream, task);
+template <class T, bool ROWS_CONTIGUOUS, int COLUMNS, int STAGES, bool WIDE>
+cudaError_t launch_tile(const GemmView& view, AlternatingTile<COLUMNS, STAGES, WIDE> tile, const Machine& machine,
+                        cudaStream_t stream) {
+  using Tile = decltype(tile);
+  if constexpr (WIDE && !ROWS_CONTIGUOUS) {
+    return cudaErrorInvalidValue;
+  } else {
+    typename Tile::Task task;
+    cudaError_t error;
+    if constexpr (WIDE)
+      error = describe_wide<Tile>(&task, view);
+    else
+      error = describe_gemm(&task, view, Tile::columns / Tile::cluster, gemm_part);
+    if (error != cudaSuccess) return error;
+    count_tiles_of_pairs<Tile>(&task, view);
+    return launch_overlapping(alternating_kernel<T, Tile, ROWS_CONTIGUOUS>,
+                              Tile::cluster * std::min(task.tiles, machine.pairs), Tile::threads, Tile::shared_bytes,
+                              Tile::cluster, stream, task);
+  }
 }
 
 template <class T>

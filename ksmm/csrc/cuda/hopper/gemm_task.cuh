@@ -9,7 +9,8 @@ namespace ksmm::hopper {
 
 constexpr int gemm_step = 64;          // k of a stage: 128 bytes, the widest swizzle
 constexpr int gemm_rows = 64;          // n that a matrix instruction takes
-constexpr int gemm_part = 32;          // rows of a box of Y that are stored at a time (alternating)
+constexpr int gemm_part = 32;          // rows of a box of Y that are stored at a time (alternating, wide)
+constexpr int gemm_run = 128;          // n of such a row (wide)
 constexpr int gemm_box = 64 * 64 * 2;  // bytes of 64 n by 64 k of X, and of 64 n by 64 r of Y
 
 struct GemmTask {
@@ -25,6 +26,13 @@ struct GemmTask {
   int slots;         // stages of a warpgroup's ring (resident)
   int weight_slots;  // matrices W that there is room for (resident)
   int chunk;         // neighbouring tiles that a block takes at a time (resident)
+};
+
+struct WideTask : GemmTask {
+  // (n % gemm_run, n / gemm_run, j, r, i), without what of a row is no whole run: y has that, in boxes of the same
+  // form. Neither is described that no box is stored to.
+  CUtensorMap y_runs;
+  int rows;  // n in all
 };
 
 }  // namespace ksmm::hopper
