@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import statistics
 from collections.abc import Iterable
 from typing import Any
 
@@ -89,18 +90,19 @@ class Contest:
         timed = self._timed(self._finalists(contestants), self._protocol) if contestants else {}
         if not timed:
             return None
-        best = min(timed, key=timed.__getitem__)
+        seconds = _decisive(timed)
+        best = min(seconds, key=seconds.__getitem__)
         untuned = contestants[0] if contestants[0] in timed else best
         rivals = [get_implementation(name) for name in RIVALS if name not in self._excluded]
-        rivals_ms = {rival.name: ms for rival, ms in self._timed(rivals, self._protocol).items()}
-        overall = {self._kernel.name: timed[best] / _TIE, **rivals_ms}
+        rivals_ms = {rival.name: _milliseconds(of) for rival, of in self._timed(rivals, self._protocol).items()}
+        overall = {self._kernel.name: _milliseconds(timed[best]) / _TIE, **rivals_ms}
         return {
             "implementation": min(overall, key=overall.__getitem__),
             "configuration": best.configuration,
-            "configuration_ms": timed[best],
+            "configuration_ms": _milliseconds(timed[best]),
             "untuned": self._untuned(),
             "untuned_configuration": untuned.configuration,
-            "untuned_ms": timed[untuned],
+            "untuned_ms": _milliseconds(timed[untuned]),
             "rivals_ms": rivals_ms,
         }
 
@@ -121,8 +123,9 @@ class Contest:
             self._protocol, min_samples=1, max_samples=1, runs_per_sample=3, max_seconds=self._protocol.max_seconds / 10
         )
         timed = self._timed(contestants, brief)
-        order = sorted(timed, key=timed.__getitem__)
-        hopeful = [one for one in order[:FINALISTS] if timed[one] <= _HOPEFUL * timed[order[0]]]
+        seconds = _decisive(timed)
+        order = sorted(seconds, key=seconds.__getitem__)
+        hopeful = [one for one in order[:FINALISTS] if seconds[one] <= _HOPEFUL * seconds[order[0]]]
         return [contestants[0], *(one for one in hopeful if one is not contestants[0])]
 
     def _untuned(self) -> str:
@@ -132,18 +135,28 @@ class Contest:
             name for name in preference(self.problem) if get_implementation(name).supports(self.problem) is None
         )
 
-    def _timed(self, contestants: list[Implementation], protocol: Protocol) -> dict[Implementation, float]:
-        """Milliseconds of those that are right and could be timed; an error in the log of any that is wrong."""
+    def _timed(self, contestants: list[Implementation], protocol: Protocol) -> dict[Implementation, Measurement]:
+        """What was measured of those that are right and could be timed; an error in the log of any that is wrong."""
         self._bench.protocol = protocol
         found = {}
         for one in contestants:
             self.running = getattr(one, "configuration", None) or one.name
             measurement = self._bench.measure(one)
             if measurement.status == "ok":
-                found[one] = _milliseconds(measurement)
+                found[one] = measurement
             elif measurement.status in ("wrong", "failed"):
                 logger.error("%s on %s is %s: %s", one.name, self.problem, measurement.status, measurement.reason)
         return found
+
+
+def _decisive(timed: dict[Implementation, Measurement]) -> dict[Implementation, float]:
+    """Seconds by which one configuration is better than another: replayed from CUDA graphs, if all have such times.
+
+    Small products wait for the host, which takes as long to ask for one configuration as for another.
+    """
+    if all(measurement.cuda_graph_samples_s for measurement in timed.values()):
+        return {one: statistics.median(measurement.cuda_graph_samples_s) for one, measurement in timed.items()}
+    return {one: measurement.median_s for one, measurement in timed.items()}
 
 
 def _milliseconds(measurement: Measurement) -> float:

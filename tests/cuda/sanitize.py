@@ -42,6 +42,7 @@ PATTERNS = [
     *[(1, 192, 40, 2), (1, 48, 40, 6), (1, 48, 72, 16), (1, 128, 136, 1)],
     *[(1, 48, 24, 4), (1, 96, 24, 4)],  # strict tiles of 48 and 96 r of four planes, ...
     *[(1, 64, 24, 3), (1, 128, 24, 2)],  # ... of 64 of three, and of 128 of two
+    (1, 72, 520, 1),  # c from which on warpgroups of gemm are a stage apart
 ]
 CHAINS = [  # two factors, which one launch takes (the last one for a handful of rows)
     ((1, 40, 64, 2), (2, 64, 40, 1)),
@@ -62,6 +63,7 @@ OWN_BATCHES = {
     "overlapped passes": (300, 700),
     "overlapped passes strict": (300, 700),
     "overlapped two passes": (300, 700),
+    **{f"gemm wide {columns}": (72, 392) for columns in (64, 96, 128, 192)},
     "shifted r64 n128": (300, 517),
     "shifted r64 n256": (300, 517),
     "shifted r128 n256": (300, 517),

@@ -61,6 +61,28 @@ def test_the_fastest_is_remembered_and_used(fake_configurations, times, own_file
     assert [choice.configuration for choice in found] == ["good tile"] * 2
 
 
+@pytest.mark.parametrize(
+    ("replayed", "best"), [(("good tile", "bad tile", "slow tile"), "bad tile"), (("bad tile",), "good tile")]
+)
+def test_cuda_graphs_decide_where_all_have_been_replayed(
+    fake_configurations, times, own_file, monkeypatch, replayed: tuple[str, ...], best: str
+) -> None:
+    graphs = {"kernel good tile": 0.9, "kernel bad tile": 0.5, "kernel slow tile": 0.8}
+    measure = Bench.measure
+
+    def with_graphs(self, implementation, part="whole"):
+        found = measure(self, implementation, part)
+        name = implementation.name
+        samples = (graphs[name] / 1e3,) if name.removeprefix("kernel ") in replayed else ()
+        return dataclasses.replace(found, cuda_graph_samples_s=samples)
+
+    monkeypatch.setattr(Bench, "measure", with_graphs)
+    tune(tasks(), own_file, protocol=QUICK)
+    (entry,) = read_tuning(own_file).entries
+    assert entry.configuration == best
+    assert entry.configuration_ms == times[f"kernel {best}"]
+
+
 def test_it_says_what_it_was_measured_with(needs_kernel, own_file) -> None:
     tune(tasks(), own_file, protocol=QUICK)
     tuning = read_tuning(own_file)

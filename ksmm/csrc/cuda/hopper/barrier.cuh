@@ -100,6 +100,10 @@ struct VariableRing {
 __device__ inline void synchronize(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
+// Counts as one that has come there, and goes on.
+__device__ inline void arrive(int number, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
 
 // Which warpgroup of the block this is: the same in a warp, which the compiler learns by the shuffle. It keeps what
 // depends on it in uniform registers then, where the matrix units want the addresses of their operands.

@@ -103,7 +103,7 @@ struct FusedStreamedConsumer {
   }
   __device__ void pass_turn(bool last) {
     const int next = warpgroup + 1 == Tile::row_groups ? 0 : warpgroup + 1;
-    if (!last || next > 0) asm volatile("bar.arrive %0, 256;" ::"r"(turns + next) : "memory");
+    if (!last || next > 0) arrive(turns + next, 256);
   }
 
   __device__ static void release(StreamedStages& stages, const VariableRing& ring) {

@@ -108,7 +108,8 @@ double gemm_seconds(const GemmView& view, GemmTile tile, const Machine& machine)
   const double slower = slowness(view, tile) * (0.99 + 0.01 * passes);
   const double memory = slower * (reads / 1.03 + writes / 0.8) / machine.memory_rate;
   const double operations = 2 * planes * rows * columns * rounded_up(view.c, gemm_step);
-  const double reached = tile.hold == GemmHold::wide && tile.columns == 192 ? 0.9 : 0.83;
+  const bool deep = tile.hold == GemmHold::streamed && view.c >= 768;
+  const double reached = tile.columns == 192 && (deep || tile.hold == GemmHold::wide) ? 0.9 : 0.83;
   const double matrix = operations / (reached * machine.matrix_rate) * waves;
   // what comes out of the L2 cache: X for each tile of columns, W (streamed) for each pair of blocks, and Y into it
   const double x_reads = view.c * rows * passes;

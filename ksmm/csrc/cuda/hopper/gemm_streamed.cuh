@@ -36,6 +36,10 @@ struct StreamedShared {
   }
 };
 
+// From so many stages on one warpgroup stays a stage behind the other, so that one multiplies while the other is on its
+// way to Y: for c of 768 and more in float16 up to a seventh less time with 192 columns, and 3 % with 256.
+constexpr int steps_for_turns = 8;
+
 // Where a tile of a cluster is: r fastest, so that the blocks that share X run at the same time.
 struct StreamedPlace {
   int r, n, i, j;
@@ -77,6 +81,7 @@ __device__ void multiply_streamed(const GemmTask& task, StreamedShared<Tile>& sh
   const auto release = [&](int slot) {
     if (thread < Tile::cluster) shared.empty[slot].arrive_at(thread);
   };
+  constexpr int stagger_barrier = 1 + Tile::warpgroups;
   float sums[Tile::columns / 2];
   Ring<Tile::stages> ring;
   BiasFetch<Tile::columns> fetch;
@@ -93,8 +98,11 @@ __device__ void multiply_streamed(const GemmTask& task, StreamedShared<Tile>& sh
       const StreamedPlace later(task, next, Tile::columns, rank);
       fetch.read(task, later.r, later.i, later.j);
     }
+    const bool staggered = tile == static_cast<int>(blockIdx.x) / Tile::cluster && task.k_steps >= steps_for_turns;
+    if (staggered && warpgroup == 1) synchronize(stagger_barrier, 128 * Tile::warpgroups);
     int last_slot = 0, step = 0;
     do {  // once at least: a loop that may be left out makes the compiler serialise the products
+      if (staggered && warpgroup == 0 && step == 1) arrive(stagger_barrier, 128 * Tile::warpgroups);
       shared.full[ring.slot].wait(ring.phase);
       begin_products();
       multiply_stage<T, Tile::columns, ROWS_CONTIGUOUS>(

@@ -1,0 +1,57 @@
+"""The gemm kernels where tiles end: whole runs of 128 n and what is left, and warpgroups that do not keep step."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ksmm.patterns import Pattern
+from ksmm.problem import Problem
+from tests.cuda.products import assert_close, inputs, number_of, stored_as, tolerance
+from tests.shapes import bias_of, expected, poison
+
+pytestmark = pytest.mark.cuda
+
+WIDE = tuple(f"gemm wide {columns}" for columns in (64, 96, 128, 192))
+STREAMED = tuple(f"gemm streamed {columns}" for columns in (64, 96, 128, 192, 256))
+
+if torch.cuda.is_available() and torch.cuda.get_device_capability() != (9, 0):
+    pytest.skip("the copy engine is that of compute capability 9.0", allow_module_level=True)
+
+
+def check(operator, name: str, problem: Problem) -> None:
+    """Runs a configuration twice on poisoned outputs, with a bias: right, and the same bits."""
+    x, weight = inputs(problem)
+    stored, bias = stored_as(weight, "packed"), bias_of(problem, True)
+    number = number_of(name, x, stored, problem.layout)
+    results = []
+    for _ in range(2):
+        poison(problem)
+        results.append(operator(x, stored, problem.layout, bias, "default", number))
+    assert_close(results[0], expected(x, weight, problem.layout, bias), tolerance(problem.dtype, problem.pattern))
+    assert torch.equal(*results)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", WIDE)
+@pytest.mark.parametrize("entries", [(2, 72, 40, 3), (1, 200, 520, 2), (3, 33, 8, 1), (1, 392, 64, 16)], ids=str)
+@pytest.mark.parametrize("batch", [8, 120, 128, 136, 384, 392, 5_000])
+def test_runs_of_rows(operator, name: str, dtype: torch.dtype, entries: tuple[int, ...], batch: int) -> None:
+    check(operator, name, Problem(Pattern(*entries), batch, dtype, "batch_last", "cuda"))
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_tiles_of_every_multiprocessor(operator, name: str) -> None:
+    check(operator, name, Problem(Pattern(1, 384, 96, 5), 25_088, torch.float16, "batch_last", "cuda"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", STREAMED)
+@pytest.mark.parametrize(("layout", "d"), [("batch_last", 3), ("batch_first", 1)])
+# seven stages of c, eight, from which on one warpgroup is a stage behind, and nine; a block's tiles are one or several
+@pytest.mark.parametrize(("c", "batch"), [(448, 5_000), (512, 64), (512, 25_088), (520, 5_000), (1024, 8_000)])
+def test_warpgroups_a_stage_apart(
+    operator, name: str, dtype: torch.dtype, layout: str, d: int, c: int, batch: int
+) -> None:
+    b = 64 if name == "gemm streamed 96" else 320
+    check(operator, name, Problem(Pattern(2, b, c, d), batch, dtype, layout, "cuda"))
