@@ -62,8 +62,8 @@ double slowness(const GemmView& view, GemmTile tile) {
     case GemmHold::alternating: return whole && wide ? 1.02 : 1.15;
     default: break;
   }
-  if (view.b > tile.columns) return view.b >= 4 * view.c ? 1.3 : 1.05;
-  return 0.95 + 0.15 * (tile.columns - static_cast<double>(view.b)) / static_cast<double>(view.b);
+  if (view.b > tile.columns) return view.b < 4 * view.c ? 1.05 : view.c > 128 ? 1.0 : 1.12;
+  return 0.95 + 0.06 * (tile.columns - static_cast<double>(view.b)) / static_cast<double>(view.b);
 }
 
 }  // namespace
@@ -108,8 +108,10 @@ double gemm_seconds(const GemmView& view, GemmTile tile, const Machine& machine)
   const double slower = slowness(view, tile) * (0.99 + 0.01 * passes);
   const double memory = slower * (reads / 1.03 + writes / 0.8) / machine.memory_rate;
   const double operations = 2 * planes * rows * columns * rounded_up(view.c, gemm_step);
-  const bool deep = tile.hold == GemmHold::streamed && view.c >= 768;
-  const double reached = tile.columns == 192 && (deep || tile.hold == GemmHold::wide) ? 0.9 : 0.83;
+  const bool staggered = tile.hold == GemmHold::streamed && steps(view) >= steps_for_turns;
+  const double reached = tile.hold == GemmHold::wide && tile.columns == 192 ? 0.9
+                         : staggered && tile.columns == 256                 ? 0.86
+                                                                            : 0.83;
   const double matrix = operations / (reached * machine.matrix_rate) * waves;
   // what comes out of the L2 cache: X for each tile of columns, W (streamed) for each pair of blocks, and Y into it
   const double x_reads = view.c * rows * passes;
@@ -117,7 +119,9 @@ double gemm_seconds(const GemmView& view, GemmTile tile, const Machine& machine)
   const double cached = 2 * planes * (x_reads + weight_reads + rows * view.b);
   const double least = 2.1e-6 + 0.1e-6 * static_cast<double>(steps(view));
   const double starts = resident ? 1.4e-6 : 0;  // with all of W, which a block that streams does not wait for
-  return least + std::max({starts, memory * std::min(waves, 1.5), matrix, cached / (1.4 * machine.cache_rate)}) +
+  // warpgroups that take tiles in turn end at different times
+  const double ends = tile.hold == GemmHold::wide ? 1 + 0.3 * (waves - 1) : waves;
+  return least + std::max({starts, memory * std::min(ends, 1.5), matrix, cached / (1.4 * machine.cache_rate)}) +
          0.05 * (memory + matrix * (0.99 + 0.01 * passes));
 }
 
