@@ -18,7 +18,7 @@ struct AlternatingTile {
   static constexpr int warpgroups = 2;
   static constexpr int cluster = 2;
   static constexpr int consumers = 128 * warpgroups;
-  // 192 sums and what else a thread has are more registers than each of 288 threads may have: a warpgroup hands over its.
+  // 192 sums and all else are more registers than each of 288 threads may have: a third warpgroup hands some over.
   static constexpr bool hands_registers = columns > 128;
   static constexpr int threads = consumers + (hands_registers ? 128 : 32);
   static constexpr int registers = 240, helper_registers = 24;
