@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gemm_alternating_store.cuh"
+#include "gemm_pairs.cuh"
 
 namespace ksmm::hopper {
 
@@ -19,39 +20,6 @@ struct AlternatingShared {
     publish_barriers();
   }
 };
-
-// Where a tile of a cluster is: r fastest, so that the blocks that share X run at the same time.
-template <class Tile>
-struct AlternatingPlace {
-  int r, n, i, j;
-  __device__ AlternatingPlace(const GemmTask& task, int tile, int rank) {
-    const int rest = tile / task.column_tiles, plane = rest / task.row_tiles;
-    r = tile % task.column_tiles * Tile::columns;
-    n = (rest % task.row_tiles * Tile::cluster + rank) * Tile::blocks * gemm_rows;
-    i = plane / task.groups_j, j = plane % task.groups_j;
-  }
-};
-
-template <class Tile, bool ROWS_CONTIGUOUS>
-__device__ void feed_alternating(const GemmTask& task, AlternatingShared<Tile>& shared, unsigned char* x,
-                                 unsigned char* weight) {
-  const int rank = static_cast<int>(rank_in_cluster());
-  constexpr int half = Tile::columns / Tile::cluster;
-  Ring<Tile::stages> ring;
-  for (int tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster) {
-    const AlternatingPlace<Tile> place(task, tile, rank);
-    for (int step = 0; step < task.k_steps; ++step, ring.advance()) {
-      Barrier& full = shared.full[ring.slot];
-      shared.empty[ring.slot].wait_for_cluster(ring.phase ^ 1);
-      full.arrive_expecting(Tile::x_bytes + Tile::weight_bytes);
-      for (int block = 0; block < Tile::blocks; ++block)
-        load_box<ROWS_CONTIGUOUS>(x + ring.slot * Tile::x_bytes + block * gemm_box, task.x, full,
-                                  place.n + block * gemm_rows, step * gemm_step, place.i, place.j);
-      load_for(3, weight + ring.slot * Tile::weight_bytes + rank * half * 128, task.weight, full, Keep::last_out,
-               step * gemm_step, place.r + rank * half, place.j, place.i);
-    }
-  }
-}
 
 template <class T, class Tile, bool ROWS_CONTIGUOUS>
 __device__ void multiply_alternating(const typename Tile::Task& task, AlternatingShared<Tile>& shared, unsigned char* x,
@@ -72,7 +40,7 @@ __device__ void multiply_alternating(const typename Tile::Task& task, Alternatin
       ring.skip(task.k_steps);
       continue;
     }
-    const AlternatingPlace<Tile> place(task, tile, rank);
+    const PairPlace<Tile> place(task, tile, rank);
     uint16_t* bias = shared.bias[warpgroup];
     BiasFetch<Tile::columns> fetch;
     fetch.read(task, place.r, place.i, place.j);
@@ -130,7 +98,7 @@ __global__ __launch_bounds__(Tile::threads,
     multiply_alternating<T, Tile, ROWS_CONTIGUOUS>(task, shared, x, weight, staging);
   } else {
     if constexpr (Tile::hands_registers) shrink_registers<Tile::helper_registers>();
-    if (threadIdx.x == Tile::consumers) feed_alternating<Tile, ROWS_CONTIGUOUS>(task, shared, x, weight);
+    if (threadIdx.x == Tile::consumers) feed_pairs<Tile, ROWS_CONTIGUOUS>(task, shared, x, weight);
   }
   __syncwarp();
   synchronize_cluster();  // the other block may still load into this one, and arrive at its barriers

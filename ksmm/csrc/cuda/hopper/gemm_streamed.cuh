@@ -4,7 +4,7 @@
 // and one warp fills the ring, also while they write Y.
 #pragma once
 
-#include "gemm_epilogue.cuh"
+#include "gemm_pairs.cuh"
 
 namespace ksmm::hopper {
 
@@ -40,38 +40,6 @@ struct StreamedShared {
 // way to Y: for c of 768 and more in float16 up to a seventh less time with 192 columns, and 3 % with 256.
 constexpr int steps_for_turns = 8;
 
-// Where a tile of a cluster is: r fastest, so that the blocks that share X run at the same time.
-struct StreamedPlace {
-  int r, n, i, j;
-  __device__ StreamedPlace(const GemmTask& task, int tile, int columns, int rank) {
-    const int rest = tile / task.column_tiles, plane = rest / task.row_tiles;
-    r = tile % task.column_tiles * columns;
-    n = (rest % task.row_tiles * 2 + rank) * 2 * gemm_rows;
-    i = plane / task.groups_j, j = plane % task.groups_j;
-  }
-};
-
-template <class Tile, bool ROWS_CONTIGUOUS>
-__device__ void feed_streamed(const GemmTask& task, StreamedShared<Tile>& shared, unsigned char* x,
-                              unsigned char* weight) {
-  const int rank = static_cast<int>(rank_in_cluster());
-  constexpr int half = Tile::columns / Tile::cluster;
-  Ring<Tile::stages> ring;
-  for (int tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster) {
-    const StreamedPlace place(task, tile, Tile::columns, rank);
-    for (int step = 0; step < task.k_steps; ++step, ring.advance()) {
-      Barrier& full = shared.full[ring.slot];
-      shared.empty[ring.slot].wait_for_cluster(ring.phase ^ 1);
-      full.arrive_expecting(Tile::x_bytes + Tile::weight_bytes);
-      for (int block = 0; block < Tile::warpgroups; ++block)
-        load_box<ROWS_CONTIGUOUS>(x + ring.slot * Tile::x_bytes + block * gemm_box, task.x, full,
-                                  place.n + block * gemm_rows, step * gemm_step, place.i, place.j);
-      load_for(3, weight + ring.slot * Tile::weight_bytes + rank * half * 128, task.weight, full, Keep::last_out,
-               step * gemm_step, place.r + rank * half, place.j, place.i);
-    }
-  }
-}
-
 template <class T, class Tile, bool ROWS_CONTIGUOUS>
 __device__ void multiply_streamed(const GemmTask& task, StreamedShared<Tile>& shared, unsigned char* x,
                                   unsigned char* weight, unsigned char* staging) {
@@ -86,16 +54,16 @@ __device__ void multiply_streamed(const GemmTask& task, StreamedShared<Tile>& sh
   Ring<Tile::stages> ring;
   BiasFetch<Tile::columns> fetch;
   {
-    const StreamedPlace place(task, static_cast<int>(blockIdx.x) / Tile::cluster, Tile::columns, rank);
+    const PairPlace<Tile> place(task, static_cast<int>(blockIdx.x) / Tile::cluster, rank);
     fetch.read(task, place.r, place.i, place.j);
   }
   for (int tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster) {
-    const StreamedPlace place(task, tile, Tile::columns, rank);
+    const PairPlace<Tile> place(task, tile, rank);
     uint16_t* bias = shared.bias[warpgroup];
     fetch.write(task, bias, 1 + warpgroup);
     start_sums<T, Tile::columns>(sums, task.bias == nullptr ? nullptr : bias);
     if (const int next = tile + gridDim.x / Tile::cluster; next < task.tiles) {
-      const StreamedPlace later(task, next, Tile::columns, rank);
+      const PairPlace<Tile> later(task, next, rank);
       fetch.read(task, later.r, later.i, later.j);
     }
     const bool staggered = tile == static_cast<int>(blockIdx.x) / Tile::cluster && task.k_steps >= steps_for_turns;
@@ -138,7 +106,7 @@ __global__ __launch_bounds__(Tile::threads, 1) void streamed_kernel(const __grid
   if (threadIdx.x < 128 * Tile::warpgroups)
     multiply_streamed<T, Tile, ROWS_CONTIGUOUS>(task, shared, x, weight, staging);
   else if (threadIdx.x == 128 * Tile::warpgroups)
-    feed_streamed<Tile, ROWS_CONTIGUOUS>(task, shared, x, weight);
+    feed_pairs<Tile, ROWS_CONTIGUOUS>(task, shared, x, weight);
   __syncwarp();
   synchronize_cluster();  // the other block may still load into this one, and arrive at its barriers
 #endif

@@ -1,0 +1,43 @@
+// What the gemm kernels have in common whose blocks are clusters of two, with 128 n each and the same r: where tiles
+// are, and how X and W come. Each block loads half of W for both.
+#pragma once
+
+#include "gemm_epilogue.cuh"
+
+namespace ksmm::hopper {
+
+// Where a tile of a cluster is: r fastest, so that the blocks that share X run at the same time.
+template <class Tile>
+struct PairPlace {
+  int r, n, i, j;
+  __device__ PairPlace(const GemmTask& task, int tile, int rank) {
+    const int rest = tile / task.column_tiles, plane = rest / task.row_tiles;
+    r = tile % task.column_tiles * Tile::columns;
+    n = (rest % task.row_tiles * 2 + rank) * 2 * gemm_rows;
+    i = plane / task.groups_j, j = plane % task.groups_j;
+  }
+};
+
+// One thread keeps the ring of stages full, also while sums are on their way to Y.
+template <class Tile, bool ROWS_CONTIGUOUS, class Shared>
+__device__ void feed_pairs(const GemmTask& task, Shared& shared, unsigned char* x, unsigned char* weight) {
+  static_assert(Tile::cluster == 2 && Tile::x_bytes == 2 * gemm_box, "two blocks with 128 n each");
+  const int rank = static_cast<int>(rank_in_cluster());
+  constexpr int half = Tile::columns / Tile::cluster;
+  Ring<Tile::stages> ring;
+  for (int tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster) {
+    const PairPlace<Tile> place(task, tile, rank);
+    for (int step = 0; step < task.k_steps; ++step, ring.advance()) {
+      Barrier& full = shared.full[ring.slot];
+      shared.empty[ring.slot].wait_for_cluster(ring.phase ^ 1);
+      full.arrive_expecting(Tile::x_bytes + Tile::weight_bytes);
+      for (int block = 0; block < 2; ++block)
+        load_box<ROWS_CONTIGUOUS>(x + ring.slot * Tile::x_bytes + block * gemm_box, task.x, full,
+                                  place.n + block * gemm_rows, step * gemm_step, place.i, place.j);
+      load_for(3, weight + ring.slot * Tile::weight_bytes + rank * half * 128, task.weight, full, Keep::last_out,
+               step * gemm_step, place.r + rank * half, place.j, place.i);
+    }
+  }
+}
+
+}  // namespace ksmm::hopper
