@@ -114,7 +114,7 @@ struct WideOutlet {
       fence_for_engines();
       synchronize(barrier, 128);
       if (sender) {
-        if (n + gemm_run <= task.rows)
+        if (is_run(task, n))
           store_and_forget(task.y_runs, box, 0, n / gemm_run, j, r0 + first, i);
         else if (n < task.rows)
           store_and_forget(task.y, box, n, j, r0 + first, i);
@@ -123,15 +123,23 @@ struct WideOutlet {
     }
   }
 
- private:
-  // 16 columns of the warp's 16 rows; the lane gives the address of row lane % 8 of matrix lane / 8.
-  __device__ static void put_columns(uint32_t box, int column, int n, const float* sums) {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+  // Whether all n of a box are in Y.
+  __host__ __device__ static bool is_run(const WideTask& task, int n) { return n + gemm_run <= task.rows; }
+
+  // Of 16 columns of the warp's 16 rows, where row lane % 8 of matrix lane / 8 goes in a box, in bytes; `n` is where
+  // the warpgroup's 64 begin.
+  __host__ __device__ static int place_of(int column, int n, unsigned thread) {
+    const int lane = thread % 32, warp = thread / 32 % 4;
     const int row = lane % 8, half = lane / 8 % 2, quarter = lane / 16;
+    return (column + 8 * quarter + row) * Tile::pitch + 2 * (n + 16 * warp + 8 * half);
+  }
+
+ private:
+  __device__ static void put_columns(uint32_t box, int column, int n, const float* sums) {
     uint32_t pairs[4];
 #pragma unroll
     for (int at = 0; at < 4; ++at) pairs[at] = pack_pair<T>(sums[2 * at], sums[2 * at + 1]);
-    store_matrices<true>(box + (column + 8 * quarter + row) * Tile::pitch + 2 * (n + 16 * warp + 8 * half), pairs);
+    store_matrices<true>(box + place_of(column, n, threadIdx.x), pairs);
   }
 };
 

@@ -103,21 +103,33 @@ inline cudaError_t describe_gemm(GemmTask* task, const GemmView& view, int box_c
                          128);
 }
 
-// The same and Y for WideOutlet: rows of a box are as long as they are in shared memory, where n are contiguous.
+// Y for WideOutlet, where n are contiguous: as runs of n, and whole. Rows of a box are as long as in shared memory.
+struct WideBoxes {
+  TensorBox runs, rows;
+};
+template <class Tile>
+WideBoxes boxes_of_wide(const GemmView& view) {
+  const GemmStrides& strides = view.y_strides;
+  constexpr int row = Tile::pitch / 2;
+  return {{5,
+           {gemm_run, view.rows / gemm_run, view.groups_j, view.b, view.groups_i},
+           {1, gemm_run, strides.j, strides.features, strides.i},
+           {row, 1, 1, gemm_part, 1}},
+          {4,
+           {view.rows, view.groups_j, view.b, view.groups_i},
+           {1, strides.j, strides.features, strides.i},
+           {row, 1, gemm_part, 1}}};
+}
+
 template <class Tile>
 cudaError_t describe_wide(WideTask* task, const GemmView& view) {
   cudaError_t error = describe_operands(task, view, Tile::columns / Tile::cluster);
   task->rows = static_cast<int>(view.rows);
-  TensorBox box = gemm_rows_by_features(view, view.y_strides, view.b, gemm_part);
-  box.box[0] = Tile::pitch / 2;
-  if (error == cudaSuccess && view.rows % gemm_run != 0) error = describe_tensor(&task->y, view.y, view.dtype, box, 0);
-  const GemmStrides& strides = view.y_strides;
-  const TensorBox runs = {5,
-                          {gemm_run, view.rows / gemm_run, view.groups_j, view.b, view.groups_i},
-                          {1, gemm_run, strides.j, strides.features, strides.i},
-                          {box.box[0], 1, 1, gemm_part, 1}};
+  const WideBoxes boxes = boxes_of_wide<Tile>(view);
   if (error == cudaSuccess && view.rows >= gemm_run)
-    error = describe_tensor(&task->y_runs, view.y, view.dtype, runs, 0);
+    error = describe_tensor(&task->y_runs, view.y, view.dtype, boxes.runs, 0);
+  if (error == cudaSuccess && view.rows % gemm_run != 0)
+    error = describe_tensor(&task->y, view.y, view.dtype, boxes.rows, 0);
   return error;
 }
 

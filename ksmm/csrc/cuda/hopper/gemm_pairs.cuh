@@ -10,7 +10,7 @@ namespace ksmm::hopper {
 template <class Tile>
 struct PairPlace {
   int r, n, i, j;
-  __device__ PairPlace(const GemmTask& task, int tile, int rank) {
+  __host__ __device__ PairPlace(const GemmTask& task, int tile, int rank) {
     const int rest = tile / task.column_tiles, plane = rest / task.row_tiles;
     r = tile % task.column_tiles * Tile::columns;
     n = (rest % task.row_tiles * 2 + rank) * 2 * gemm_rows;
