@@ -55,11 +55,12 @@ Cut cut_of(AlternatingTile<COLUMNS, STAGES, WIDE>, const Machine& machine) {
 
 // How much longer than others a tile takes to read and write the same: measured.
 double slowness(const GemmView& view, GemmTile tile) {
-  const bool whole = view.b % 128 == 0 || (view.b >= 96 && view.b < 128), wide = view.c <= 128 || view.b >= 4 * view.c;
+  const bool whole = view.b % 128 == 0 || (view.b >= 96 && view.b < 128),
+             writes = view.c <= 128 || view.b >= 4 * view.c;
   switch (tile.hold) {
     case GemmHold::resident: return view.b <= 64 && view.c <= 128 ? 1.0 : 1.1;
     case GemmHold::streamed: return 1.05;
-    case GemmHold::alternating: return whole && wide ? 1.02 : 1.15;
+    case GemmHold::alternating: return whole && writes ? 1.02 : 1.15;
     default: break;
   }
   if (view.b > tile.columns) return view.b < 4 * view.c ? 1.05 : view.c > 128 ? 1.0 : 1.12;
