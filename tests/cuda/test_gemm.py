@@ -1,4 +1,7 @@
-"""The gemm kernels where tiles end: whole runs of 128 n and what is left, and warpgroups that do not keep step."""
+"""The gemm kernels where tiles end: whole runs of 128 n and what is left, and warpgroups that do not keep step.
+
+Blocks with one tile each, too: as many stages of c as there may be, and tiles along r.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ from tests.shapes import bias_of, expected, poison
 pytestmark = pytest.mark.cuda
 
 WIDE = tuple(f"gemm wide {columns}" for columns in (64, 96, 128, 192))
+SINGLE = tuple(f"gemm single {tile}" for tile in ("r48 n128", "r64 n64", "r64 n128", "r96 n64", "r96 n128"))
+SINGLE_OF_SEVERAL = ("gemm single r64 n64", "gemm single r64 n128", "gemm single r128 n64", "gemm single r192 n64")
 STREAMED = tuple(f"gemm streamed {columns}" for columns in (64, 96, 128, 192, 256))
 
 if torch.cuda.is_available() and torch.cuda.get_device_capability() != (9, 0):
@@ -55,3 +60,24 @@ def test_warpgroups_a_stage_apart(
 ) -> None:
     b = 64 if name == "gemm streamed 96" else 320
     check(operator, name, Problem(Pattern(2, b, c, d), batch, dtype, layout, "cuda"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", SINGLE)
+@pytest.mark.parametrize(("layout", "d"), [("batch_last", 3), ("batch_first", 1)])
+@pytest.mark.parametrize(("b", "c"), [(48, 64), (40, 8), (8, 200)])
+@pytest.mark.parametrize("batch", [8, 64, 72, 136, 5_000, 25_088])
+def test_blocks_with_one_tile(
+    operator, name: str, dtype: torch.dtype, layout: str, d: int, b: int, c: int, batch: int
+) -> None:
+    check(operator, name, Problem(Pattern(3, b, c, d), batch, dtype, layout, "cuda"))
+
+
+@pytest.mark.parametrize("name", SINGLE_OF_SEVERAL)
+@pytest.mark.parametrize(("layout", "d"), [("batch_last", 2), ("batch_first", 1)])
+@pytest.mark.parametrize(("b", "c"), [(72, 448), (200, 40), (392, 320)])
+@pytest.mark.parametrize("batch", [8, 200, 5_000])
+def test_blocks_with_one_of_several_tiles_of_r(
+    operator, name: str, layout: str, d: int, b: int, c: int, batch: int
+) -> None:
+    check(operator, name, Problem(Pattern(2, b, c, d), batch, torch.float16, layout, "cuda"))

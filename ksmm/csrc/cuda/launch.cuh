@@ -3,6 +3,7 @@
 
 #include <cuda_runtime.h>
 
+#include "shared_memory.h"
 #include "task.cuh"
 
 namespace ksmm {
@@ -16,9 +17,7 @@ cudaError_t launch_blocks(void (*kernel)(Parameters...), int64_t blocks, int thr
   if (blocks > most_blocks_of_a_grid) return cudaErrorInvalidConfiguration;
   const dim3 grid(static_cast<unsigned>(blocks)), block(static_cast<unsigned>(threads));
   void* arguments[] = {&parameters...};
-  cudaError_t error = cudaSuccess;
-  if (shared_bytes > 48 * 1024)
-    error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
+  cudaError_t error = allow_shared_memory(reinterpret_cast<const void*>(kernel), shared_bytes);
   if (error == cudaSuccess)
     error = cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, block, arguments,
                              static_cast<size_t>(shared_bytes), stream);

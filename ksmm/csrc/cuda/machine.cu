@@ -1,8 +1,11 @@
 // What the cost model knows about the current device.
+#include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "configuration.h"
+#include "shared_memory.h"
 
 namespace ksmm {
 namespace {
@@ -79,6 +82,22 @@ cudaError_t current_machine(Machine* machine) {
   }
   *machine = known[device];
   return cudaSuccess;
+}
+
+cudaError_t allow_shared_memory(const void* kernel, int64_t bytes) {
+  constexpr int64_t always_allowed = 48 * 1024;
+  if (bytes <= always_allowed) return cudaSuccess;
+  static std::mutex mutex;
+  static std::map<std::pair<const void*, int>, int64_t> allowed;
+  int device = 0;
+  cudaError_t error = cudaGetDevice(&device);
+  if (error != cudaSuccess) return error;
+  const std::lock_guard<std::mutex> guard(mutex);
+  int64_t& most = allowed[{kernel, device}];
+  if (bytes <= most) return cudaSuccess;
+  error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+  if (error == cudaSuccess) most = bytes;
+  return error;
 }
 
 }  // namespace ksmm

@@ -46,8 +46,7 @@ cudaError_t launch_resident(const TensorTask<T>& task, cudaStream_t stream) {
   constexpr int bytes = TensorShared<LAYOUT, Tile>::bytes;
   int64_t blocks = 0;
   cudaError_t error = resident_blocks(Tile::blocks_per_multiprocessor, &blocks);
-  if (error == cudaSuccess && bytes > 48 * 1024)
-    error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+  if (error == cudaSuccess) error = allow_shared_memory(reinterpret_cast<const void*>(kernel), bytes);
   if (error == cudaSuccess) {
     TensorTask<T> argument = task;
     void* arguments[] = {&argument};

@@ -1,70 +1,47 @@
 // The family of tiles of the gemm kernels: which problems they take, and how long they are expected to need.
 #include <algorithm>
-#include <cmath>
 
 #include "gemm.h"
 
 #if defined(KSMM_SM90A)
-#include "gemm_launch.cuh"
+#include "gemm_seconds.cuh"
 
 namespace ksmm::hopper {
 namespace {
 
-constexpr GemmTile tiles[] = {{GemmHold::resident, 32},     {GemmHold::resident, 48},  {GemmHold::resident, 64},
-                              {GemmHold::resident, 96},     {GemmHold::resident, 128}, {GemmHold::resident, 192},
-                              {GemmHold::resident, 256},    {GemmHold::streamed, 64},  {GemmHold::streamed, 96},
+constexpr GemmTile tiles[] = {{GemmHold::single, 48, 2},    {GemmHold::single, 64, 1}, {GemmHold::single, 64, 2},
+                              {GemmHold::single, 96, 1},    {GemmHold::single, 96, 2}, {GemmHold::single, 128, 1},
+                              {GemmHold::single, 192, 1},   {GemmHold::streamed, 64},  {GemmHold::streamed, 96},
                               {GemmHold::streamed, 128},    {GemmHold::streamed, 192}, {GemmHold::streamed, 256},
                               {GemmHold::alternating, 128}, {GemmHold::wide, 64},      {GemmHold::wide, 96},
                               {GemmHold::wide, 128},        {GemmHold::wide, 192}};
 
-double rounded_up(double size, double multiple) { return std::ceil(size / multiple) * multiple; }
+// Y is written 64 columns at a time, which must not reach into the next tile.
+bool writes_fit(const GemmView& view, int columns) { return view.b <= columns || columns % 64 == 0; }
 
-int64_t steps(const GemmView& view) { return (view.c + gemm_step - 1) / gemm_step; }
-
-// W in shared memory, whole, with two stages for each warpgroup beside it at least.
-template <int COLUMNS, int BLOCKS, int WARPGROUPS, int BUFFERS>
-bool fits(const GemmView& view, ResidentTile<COLUMNS, BLOCKS, WARPGROUPS, BUFFERS> tile, const Machine& machine) {
-  return view.b <= COLUMNS && decltype(tile)::slots(steps(view), 1, machine.shared_limit) >= 2;
+// Not beside what else runs on the device: its blocks would go wherever there is room.
+template <int COLUMNS, int BLOCKS>
+bool fits(const GemmView& view, SingleTile<COLUMNS, BLOCKS> tile, const Machine& machine) {
+  return writes_fit(view, COLUMNS) && gemm_steps(view) <= decltype(tile)::most_steps && !machine.is_part &&
+         decltype(tile)::shared_bytes(gemm_steps(view)) <= machine.shared_limit;
 }
 template <int COLUMNS, int STAGES, int BUFFERS>
 bool fits(const GemmView& view, StreamedTile<COLUMNS, STAGES, BUFFERS> tile, const Machine& machine) {
-  // Y is written 64 columns at a time, which must not reach into the next tile
-  return (view.b <= COLUMNS || COLUMNS % 64 == 0) && decltype(tile)::shared_bytes <= machine.shared_limit;
+  return writes_fit(view, COLUMNS) && decltype(tile)::shared_bytes <= machine.shared_limit;
 }
 template <int COLUMNS, int STAGES, bool WIDE>
 bool fits(const GemmView& view, AlternatingTile<COLUMNS, STAGES, WIDE> tile, const Machine& machine) {
   return (!WIDE || view.rows_contiguous) && decltype(tile)::shared_bytes <= machine.shared_limit;
 }
 
-// How a tile cuts the problem.
-struct Cut {
-  double rows, parts;  // of n that a tile has; how many tiles run at once
-};
-template <int COLUMNS, int BLOCKS, int WARPGROUPS, int BUFFERS>
-Cut cut_of(ResidentTile<COLUMNS, BLOCKS, WARPGROUPS, BUFFERS>, const Machine& machine) {
-  return {BLOCKS * 64.0, 1.0 * machine.multiprocessors};
+// Which of the two kinds of blocks a tile is for.
+template <int COLUMNS, int BLOCKS>
+double seconds_of(const GemmView& view, SingleTile<COLUMNS, BLOCKS> tile, GemmTile, const Machine& machine) {
+  return seconds_of_single<decltype(tile)>(view, machine);
 }
-template <int COLUMNS, int STAGES, int BUFFERS>
-Cut cut_of(StreamedTile<COLUMNS, STAGES, BUFFERS>, const Machine& machine) {
-  return {256, machine.multiprocessors / 2.0};
-}
-template <int COLUMNS, int STAGES, bool WIDE>
-Cut cut_of(AlternatingTile<COLUMNS, STAGES, WIDE>, const Machine& machine) {
-  return {256, machine.multiprocessors / 2.0};
-}
-
-// How much longer than others a tile takes to read and write the same: measured.
-double slowness(const GemmView& view, GemmTile tile) {
-  const bool whole = view.b % 128 == 0 || (view.b >= 96 && view.b < 128),
-             writes = view.c <= 128 || view.b >= 4 * view.c;
-  switch (tile.hold) {
-    case GemmHold::resident: return view.b <= 64 && view.c <= 128 ? 1.0 : 1.1;
-    case GemmHold::streamed: return 1.05;
-    case GemmHold::alternating: return whole && writes ? 1.02 : 1.15;
-    default: break;
-  }
-  if (view.b > tile.columns) return view.b < 4 * view.c ? 1.05 : view.c > 128 ? 1.0 : 1.12;
-  return 0.95 + 0.06 * (tile.columns - static_cast<double>(view.b)) / static_cast<double>(view.b);
+template <class Tile>
+double seconds_of(const GemmView& view, Tile, GemmTile tile, const Machine& machine) {
+  return seconds_of_pairs(view, tile, machine);
 }
 
 }  // namespace
@@ -96,34 +73,7 @@ bool gemm_takes(const GemmView& view, GemmTile tile, const Machine& machine) {
 }
 
 double gemm_seconds(const GemmView& view, GemmTile tile, const Machine& machine) {
-  const Cut cut = with_gemm_tile(tile, [&](auto chosen) { return cut_of(chosen, machine); });
-  const double planes = static_cast<double>(view.groups_i) * view.groups_j;
-  const double columns = rounded_up(view.b, tile.columns), rows = rounded_up(view.rows, cut.rows);
-  const double all = planes * (columns / tile.columns) * (rows / cut.rows);
-  const double waves = rounded_up(all, cut.parts) / all;
-  // measured on an H200: writes take 1.3 times as long as reads, and the matrix units reach 0.83 of a plain product
-  const bool resident = tile.hold == GemmHold::resident;
-  const double reads = 2 * planes * view.c * (view.rows + static_cast<double>(view.b));
-  const double writes = 2 * planes * view.rows * view.b;
-  const double passes = columns / tile.columns;
-  const double slower = slowness(view, tile) * (0.99 + 0.01 * passes);
-  const double memory = slower * (reads / 1.03 + writes / 0.8) / machine.memory_rate;
-  const double operations = 2 * planes * rows * columns * rounded_up(view.c, gemm_step);
-  const bool staggered = tile.hold == GemmHold::streamed && steps(view) >= steps_for_turns;
-  const double reached = tile.hold == GemmHold::wide && tile.columns == 192 ? 0.9
-                         : staggered && tile.columns == 256                 ? 0.86
-                                                                            : 0.83;
-  const double matrix = operations / (reached * machine.matrix_rate) * waves;
-  // what comes out of the L2 cache: X for each tile of columns, W (streamed) for each pair of blocks, and Y into it
-  const double x_reads = view.c * rows * passes;
-  const double weight_reads = resident ? 0 : view.c * columns * rows / cut.rows;
-  const double cached = 2 * planes * (x_reads + weight_reads + rows * view.b);
-  const double least = 2.1e-6 + 0.1e-6 * static_cast<double>(steps(view));
-  const double starts = resident ? 1.4e-6 : 0;  // with all of W, which a block that streams does not wait for
-  // warpgroups that take tiles in turn end at different times
-  const double ends = tile.hold == GemmHold::wide ? 1 + 0.3 * (waves - 1) : waves;
-  return least + std::max({starts, memory * std::min(ends, 1.5), matrix, cached / (1.4 * machine.cache_rate)}) +
-         0.05 * (memory + matrix * (0.99 + 0.01 * passes));
+  return with_gemm_tile(tile, [&](auto chosen) { return seconds_of(view, chosen, tile, machine); });
 }
 
 cudaError_t launch_gemm(const GemmView& view, GemmTile tile, const Machine& machine, cudaStream_t stream) {
@@ -143,25 +93,25 @@ bool choose_gemm_tile(const GemmView& view, const Machine& machine, GemmTile* ti
   return found;
 }
 
-template <GemmHold HOLD, int COLUMNS>
+template <GemmHold HOLD, int COLUMNS, int BLOCKS = 2>
 Configuration gemm_configuration(const char* name) {
   Configuration configuration;
   configuration.name = name;
   configuration.arranged_weight = true;
   configuration.takes = [](const Problem& problem, const Operands& operands, const Machine& machine) {
     GemmView view;
-    return view_problem(problem, operands, &view) && gemm_takes(view, {HOLD, COLUMNS}, machine);
+    return view_problem(problem, operands, &view) && gemm_takes(view, {HOLD, COLUMNS, BLOCKS}, machine);
   };
   configuration.seconds = [](const Problem& problem, const Machine& machine) {
     GemmView view;
     view_problem(problem, Operands{}, &view);
-    return gemm_seconds(view, {HOLD, COLUMNS}, machine);
+    return gemm_seconds(view, {HOLD, COLUMNS, BLOCKS}, machine);
   };
   configuration.launch = [](const Problem& problem, const Operands& operands, const Machine& machine, const Workspace&,
                             cudaStream_t stream) {
     GemmView view;
     view_problem(problem, operands, &view);
-    return launch_gemm(view, {HOLD, COLUMNS}, machine, stream);
+    return launch_gemm(view, {HOLD, COLUMNS, BLOCKS}, machine, stream);
   };
   return configuration;
 }
@@ -176,13 +126,13 @@ Configurations gemm_configurations() {
   using hopper::gemm_configuration;
   using hopper::GemmHold;
   static const Configuration configurations[] = {
-      gemm_configuration<GemmHold::resident, 32>("gemm resident 32"),
-      gemm_configuration<GemmHold::resident, 48>("gemm resident 48"),
-      gemm_configuration<GemmHold::resident, 64>("gemm resident 64"),
-      gemm_configuration<GemmHold::resident, 96>("gemm resident 96"),
-      gemm_configuration<GemmHold::resident, 128>("gemm resident 128"),
-      gemm_configuration<GemmHold::resident, 192>("gemm resident 192"),
-      gemm_configuration<GemmHold::resident, 256>("gemm resident 256"),
+      gemm_configuration<GemmHold::single, 48, 2>("gemm single r48 n128"),
+      gemm_configuration<GemmHold::single, 64, 1>("gemm single r64 n64"),
+      gemm_configuration<GemmHold::single, 64, 2>("gemm single r64 n128"),
+      gemm_configuration<GemmHold::single, 96, 1>("gemm single r96 n64"),
+      gemm_configuration<GemmHold::single, 96, 2>("gemm single r96 n128"),
+      gemm_configuration<GemmHold::single, 128, 1>("gemm single r128 n64"),
+      gemm_configuration<GemmHold::single, 192, 1>("gemm single r192 n64"),
       gemm_configuration<GemmHold::streamed, 64>("gemm streamed 64"),
       gemm_configuration<GemmHold::streamed, 96>("gemm streamed 96"),
       gemm_configuration<GemmHold::streamed, 128>("gemm streamed 128"),

@@ -29,14 +29,15 @@ struct GemmView {
   GemmStrides y_strides;
 };
 
-// How W is held. resident: whole in shared memory, while warpgroups stream tiles of X past it independently; streamed:
-// with X, in stages of 64 k, for two warpgroups of each of two blocks; alternating: likewise, for one warpgroup at a
+// How X and W come. single: all that a tile needs at once, for a block that ends with it; streamed: in stages of 64 k,
+// for two warpgroups of each of two blocks that stay for many tiles; alternating: likewise, for one warpgroup at a
 // time; wide: as alternating, while Y leaves in rows of 256 bytes, which n contiguous allows.
-enum class GemmHold { resident, streamed, alternating, wide };
+enum class GemmHold { single, streamed, alternating, wide };
 
 struct GemmTile {
   GemmHold hold;
-  int columns;  // r of a tile
+  int columns;     // r of a tile
+  int blocks = 2;  // of 64 n that a warpgroup has (single)
 };
 
 // Fills *view with the product; whether the layout and d allow it.

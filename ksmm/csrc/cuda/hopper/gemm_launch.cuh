@@ -5,20 +5,12 @@
 
 #include "gemm.h"
 #include "gemm_alternating.cuh"
-#include "gemm_resident.cuh"
+#include "gemm_single.cuh"
 #include "gemm_streamed.cuh"
 #include "overlap.cuh"
 #include "tensor_map.h"
 
 namespace ksmm::hopper {
-
-// For W in shared memory: as many warpgroups as the registers allow, each with 128 n where the sums fit.
-template <int COLUMNS>
-using ResidentOf = ResidentTile<COLUMNS, COLUMNS <= 96 ? 2 : 1,
-                                COLUMNS <= 64    ? 4
-                                : COLUMNS == 256 ? 2
-                                                 : 3,
-                                2>;
 
 // As many stages as there is room for: four of 256 columns leave room for a quarter of Y in the outlets, and three with
 // more for Y measured slower.
@@ -51,13 +43,11 @@ auto with_gemm_tile(GemmTile tile, Run run) {
     }
   }
   switch (tile.columns) {
-    case 32: return run(ResidentOf<32>());
-    case 48: return run(ResidentOf<48>());
-    case 64: return run(ResidentOf<64>());
-    case 96: return run(ResidentOf<96>());
-    case 128: return run(ResidentOf<128>());
-    case 192: return run(ResidentOf<192>());
-    default: return run(ResidentOf<256>());
+    case 48: return run(SingleTile<48, 2>());
+    case 64: return tile.blocks == 1 ? run(SingleTile<64, 1>()) : run(SingleTile<64, 2>());
+    case 96: return tile.blocks == 1 ? run(SingleTile<96, 1>()) : run(SingleTile<96, 2>());
+    case 128: return run(SingleTile<128, 1>());
+    default: return run(SingleTile<192, 1>());
   }
 }
 
@@ -133,37 +123,25 @@ cudaError_t describe_wide(WideTask* task, const GemmView& view) {
   return error;
 }
 
-// Neighbouring tiles that a block takes at a time: few, so that all blocks are in the same pages of device memory; more
-// where W is large, since it is read once for each of these runs.
-inline int gemm_chunk(int warpgroups, int columns, int k_steps) {
-  return warpgroups * (columns * k_steps > 768 || columns == 256 ? 16 : columns * k_steps > 384 ? 8 : 2);
+template <class Tile, int ROWS>
+void count_tiles(GemmTask* task, const GemmView& view) {
+  task->row_tiles = static_cast<int>(parts_of(view.rows, ROWS));
+  task->column_tiles = static_cast<int>(parts_of(view.b, Tile::columns));
+  task->tiles = static_cast<int>(task->row_tiles * task->column_tiles * view.groups_i * view.groups_j);
 }
 
-template <class T, bool ROWS_CONTIGUOUS, int COLUMNS, int BLOCKS, int WARPGROUPS, int BUFFERS>
-cudaError_t launch_tile(const GemmView& view, ResidentTile<COLUMNS, BLOCKS, WARPGROUPS, BUFFERS> tile,
-                        const Machine& machine, cudaStream_t stream) {
+constexpr int rows_of_pair = 256;  // two blocks of a cluster take 128 n each
+
+template <class T, bool ROWS_CONTIGUOUS, int COLUMNS, int BLOCKS>
+cudaError_t launch_tile(const GemmView& view, SingleTile<COLUMNS, BLOCKS> tile, const Machine&, cudaStream_t stream) {
   using Tile = decltype(tile);
   GemmTask task;
   const cudaError_t error = describe_gemm(&task, view, Tile::columns);
   if (error != cudaSuccess) return error;
-  task.row_tiles = static_cast<int>((view.rows + Tile::blocks * gemm_rows - 1) / (Tile::blocks * gemm_rows));
-  task.column_tiles = 1;
-  task.tiles = static_cast<int>(task.row_tiles * view.groups_i * view.groups_j);
-  task.weight_slots = Tile::weight_slots(task.k_steps, machine.shared_limit);
-  task.slots = Tile::slots(task.k_steps, task.weight_slots, machine.shared_limit);
-  task.chunk = gemm_chunk(Tile::warpgroups, Tile::columns, task.k_steps);
-  const auto shared_bytes = static_cast<int>(Tile::shared_bytes(task.k_steps, task.weight_slots, task.slots));
-  return launch_overlapping(resident_kernel<T, Tile, ROWS_CONTIGUOUS>, machine.multiprocessors, Tile::threads,
-                            shared_bytes, 1, stream, task);
-}
-
-// Two blocks of a cluster take 128 n each.
-template <class Tile, class Task>
-void count_tiles_of_pairs(Task* task, const GemmView& view) {
-  constexpr int rows = 256;
-  task->row_tiles = static_cast<int>((view.rows + rows - 1) / rows);
-  task->column_tiles = static_cast<int>((view.b + Tile::columns - 1) / Tile::columns);
-  task->tiles = static_cast<int>(task->row_tiles * task->column_tiles * view.groups_i * view.groups_j);
+  count_tiles<Tile, Tile::rows>(&task, view);
+  task.x_bytes = static_cast<int>(Tile::x_bytes(task.k_steps));
+  return launch_overlapping(single_kernel<T, Tile, ROWS_CONTIGUOUS>, task.tiles, Tile::threads,
+                            Tile::shared_bytes(task.k_steps), 1, stream, task);
 }
 
 template <class T, bool ROWS_CONTIGUOUS, int COLUMNS, int STAGES, int BUFFERS>
@@ -173,7 +151,7 @@ cudaError_t launch_tile(const GemmView& view, StreamedTile<COLUMNS, STAGES, BUFF
   GemmTask task;
   const cudaError_t error = describe_gemm(&task, view, Tile::columns / Tile::cluster);
   if (error != cudaSuccess) return error;
-  count_tiles_of_pairs<Tile>(&task, view);
+  count_tiles<Tile, rows_of_pair>(&task, view);
   return launch_overlapping(streamed_kernel<T, Tile, ROWS_CONTIGUOUS>,
                             Tile::cluster * std::min(task.tiles, machine.pairs), Tile::threads, Tile::shared_bytes,
                             Tile::cluster, stream, task);
@@ -193,7 +171,7 @@ cudaError_t launch_tile(const GemmView& view, AlternatingTile<COLUMNS, STAGES, W
     else
       error = describe_gemm(&task, view, Tile::columns / Tile::cluster, gemm_part);
     if (error != cudaSuccess) return error;
-    count_tiles_of_pairs<Tile>(&task, view);
+    count_tiles<Tile, rows_of_pair>(&task, view);
     return launch_overlapping(alternating_kernel<T, Tile, ROWS_CONTIGUOUS>,
                               Tile::cluster * std::min(task.tiles, machine.pairs), Tile::threads, Tile::shared_bytes,
                               Tile::cluster, stream, task);

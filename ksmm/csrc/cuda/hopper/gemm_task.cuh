@@ -22,10 +22,8 @@ struct GemmTask {
   int k_steps;    // stages of a tile
   int row_tiles;  // tiles of n, or pairs of them in clusters
   int column_tiles;
-  int tiles;         // in all
-  int slots;         // stages of a warpgroup's ring (resident)
-  int weight_slots;  // matrices W that there is room for (resident)
-  int chunk;         // neighbouring tiles that a block takes at a time (resident)
+  int tiles;    // in all
+  int x_bytes;  // of shared memory that X has, and Y after it (single)
 };
 
 struct WideTask : GemmTask {

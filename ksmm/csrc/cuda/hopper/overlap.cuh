@@ -9,6 +9,8 @@
 
 #include <cstdint>
 
+#include "../shared_memory.h"
+
 namespace ksmm::hopper {
 
 // All threads call it before they touch device memory. From here on the next kernel may begin, and wait in its turn.
@@ -36,9 +38,7 @@ cudaError_t launch_waiting(bool begins_early, void (*kernel)(Parameters...), int
   launch.gridDim = dim3(static_cast<unsigned>(blocks)), launch.blockDim = dim3(static_cast<unsigned>(threads));
   launch.dynamicSmemBytes = static_cast<size_t>(shared_bytes), launch.stream = stream;
   launch.attrs = attributes, launch.numAttrs = cluster > 1 ? 2 : 1;
-  cudaError_t error = cudaSuccess;
-  if (shared_bytes > 48 * 1024)
-    error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
+  cudaError_t error = allow_shared_memory(reinterpret_cast<const void*>(kernel), shared_bytes);
   if (error == cudaSuccess) error = cudaLaunchKernelEx(&launch, kernel, parameters...);
   if (error != cudaSuccess) cudaGetLastError();
   return error;

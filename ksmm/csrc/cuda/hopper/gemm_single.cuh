@@ -1,0 +1,128 @@
+// The gemm kernel whose blocks have one tile each: for b and c of up to about a hundred, and for small products.
+//
+// A block fetches all of X and W that its tile needs at once, multiplies, writes, and is gone; several are on a
+// multiprocessor at a time, so that one's way to Y overlaps with the loads of others. A tile takes the time of one copy
+// in and one out, without rings and their warps: half of what a block needs to begin that stays for many tiles.
+#pragma once
+
+#include "gemm_epilogue.cuh"
+
+namespace ksmm::hopper {
+
+// A warpgroup with BLOCKS times 64 n by COLUMNS r.
+template <int COLUMNS_, int BLOCKS_>
+struct SingleTile {
+  static constexpr int columns = COLUMNS_;  // r
+  static constexpr int blocks = BLOCKS_;    // of 64 n
+  static constexpr int rows = blocks * gemm_rows;
+  static constexpr int threads = 128;
+  static constexpr int weight_bytes = columns * 128;
+  static constexpr int across = (columns + 63) / 64;  // boxes of Y along r
+  static constexpr int boxes = blocks * across;
+  static constexpr int most_steps = 16;
+  static constexpr int slack = 2048;  // barriers, the bias, and the alignment of the swizzle
+  static_assert(columns % 16 == 0, "stmatrix takes 16 columns");
+  static_assert(blocks * columns / 2 <= 96, "with more sums two blocks do not fit on a multiprocessor");
+  static_assert(boxes <= 32, "a lane stores a box");
+
+  // X, in whose place Y comes, W, and the rest.
+  static int64_t x_bytes(int64_t k_steps) { return std::max<int64_t>(blocks * k_steps, boxes) * gemm_box; }
+  static int64_t shared_bytes(int64_t k_steps) { return slack + x_bytes(k_steps) + k_steps * weight_bytes; }
+};
+
+template <class Tile>
+struct SingleShared {
+  Barrier full[Tile::most_steps];
+  uint16_t bias[Tile::columns];
+};
+
+// Which tile is a block's: r fastest, then j and i, whose rows lie side by side in memory, then n.
+template <class Tile>
+struct SinglePlace {
+  int r, n, i, j;
+  __host__ __device__ SinglePlace(const GemmTask& task, int tile) {
+    const int planes = task.tiles / (task.row_tiles * task.column_tiles);
+    const int rest = tile / task.column_tiles, plane = rest % planes;
+    r = tile % task.column_tiles * Tile::columns;
+    n = rest / planes * Tile::rows;
+    i = plane / task.groups_j, j = plane % task.groups_j;
+  }
+};
+
+// Box `block` of 64 n of a step follows those of the steps before.
+template <class Tile, bool ROWS_CONTIGUOUS>
+__device__ void fetch_single(const GemmTask& task, SingleShared<Tile>& shared, const SinglePlace<Tile>& place,
+                             unsigned char* x, unsigned char* weight) {
+  for (int step = 0; step < task.k_steps; ++step) {
+    Barrier& full = shared.full[step];
+    full.arrive_expecting(Tile::blocks * gemm_box + Tile::weight_bytes);
+    for (int block = 0; block < Tile::blocks; ++block)
+      load_box<ROWS_CONTIGUOUS>(x + (step * Tile::blocks + block) * gemm_box, task.x, full, place.n + block * gemm_rows,
+                                step * gemm_step, place.i, place.j);
+    load(weight + step * Tile::weight_bytes, task.weight, full, Keep::last_out, step * gemm_step, place.r, place.j,
+         place.i);
+  }
+}
+
+// Brings the sums to Y through `boxes`; each box is stored by a thread of its own.
+template <class T, class Tile, bool ROWS_CONTIGUOUS>
+__device__ void store_single(const GemmTask& task, const SinglePlace<Tile>& place, unsigned char* boxes,
+                             const float (&sums)[Tile::blocks][Tile::columns / 2]) {
+#pragma unroll
+  for (int block = 0; block < Tile::blocks; ++block)
+#pragma unroll
+    for (int column = 0; column < Tile::columns; column += 16)
+      Outlet<T, ROWS_CONTIGUOUS, 2>::put_columns(
+          shared_address(boxes + (block * Tile::across + column / 64) * gemm_box), column % 64,
+          &sums[block][column / 2]);
+  fence_for_engines();
+  __syncthreads();
+  const int box = threadIdx.x, r = place.r + box % Tile::across * 64;
+  if (box >= Tile::boxes || r >= task.b) return;
+  store_box<ROWS_CONTIGUOUS>(task.y, boxes + box * gemm_box, place.n + box / Tile::across * gemm_rows, r, place.i,
+                             place.j);
+  commit_stores();
+  wait_for_store_reads<0>();
+}
+
+template <class T, class Tile, bool ROWS_CONTIGUOUS>
+__global__ __launch_bounds__(Tile::threads) void single_kernel(const __grid_constant__ GemmTask task) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  extern __shared__ unsigned char unaligned[];
+  unsigned char* x = unaligned + (1024 - shared_address(unaligned) % 1024) % 1024;
+  unsigned char* weight = x + task.x_bytes;
+  auto& shared = *reinterpret_cast<SingleShared<Tile>*>(weight + task.k_steps * Tile::weight_bytes);
+  if (threadIdx.x < task.k_steps) shared.full[threadIdx.x].init(1), publish_barriers();
+  if (threadIdx.x == 32) prefetch_map(task.x), prefetch_map(task.weight), prefetch_map(task.y);
+  const SinglePlace<Tile> place(task, static_cast<int>(blockIdx.x));
+  __syncthreads();
+  wait_for_kernels_before();
+  if (threadIdx.x == 0) fetch_single<Tile, ROWS_CONTIGUOUS>(task, shared, place, x, weight);
+  __syncwarp();
+  BiasFetch<Tile::columns> fetch;
+  fetch.read(task, place.r, place.i, place.j);
+  fetch.write(task, shared.bias, 1);
+  float sums[Tile::blocks][Tile::columns / 2];
+#pragma unroll
+  for (int block = 0; block < Tile::blocks; ++block)
+    start_sums<T, Tile::columns>(sums[block], task.bias == nullptr ? nullptr : shared.bias);
+  int step = 0;
+  do {  // once at least: a loop that may be left out makes the compiler serialise the products
+    shared.full[step].wait(0);
+    begin_products();
+#pragma unroll
+    for (int block = 0; block < Tile::blocks; ++block)
+      multiply_stage<T, Tile::columns, ROWS_CONTIGUOUS>(sums[block],
+                                                        shared_address(x + (step * Tile::blocks + block) * gemm_box),
+                                                        shared_address(weight + step * Tile::weight_bytes));
+    commit_products();
+  } while (++step < task.k_steps);
+  wait_for_products<0>();
+#pragma unroll
+  for (int block = 0; block < Tile::blocks; ++block) fence_sums<Tile::columns>(sums[block]);
+  __syncthreads();  // all have read X
+  store_single<T, Tile, ROWS_CONTIGUOUS>(task, place, x, sums);
+#endif
+}
+
+}  // namespace ksmm::hopper
