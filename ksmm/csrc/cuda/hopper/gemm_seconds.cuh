@@ -51,23 +51,24 @@ inline double seconds_of_pairs(const GemmView& view, GemmTile tile, const Machin
 }
 
 // Of blocks that have one tile each: memory, or the L2 cache, which also keeps X of small products that come again and
-// again; with less overlap where few blocks fit on a multiprocessor. Within 8 % of 166 times, in the mean.
+// again; with less overlap where few blocks fit on a multiprocessor. Within 7 % of the times of 82
+// tiles that were fast, in the mean.
 template <class Tile>
 double seconds_of_single(const GemmView& view, const Machine& machine) {
   const double planes = static_cast<double>(view.groups_i) * view.groups_j;
   const double k_steps = static_cast<double>(gemm_steps(view)), passes = std::ceil(1.0 * view.b / Tile::columns);
   const double tiles = planes * passes * std::ceil(1.0 * view.rows / Tile::rows);
   const double reads = 2 * planes * view.c * view.rows, writes = 2 * planes * view.b * view.rows;
-  const double kept = std::min(1.0, 45e6 / (reads + writes)), first = view.rows_contiguous ? 1 : 0.85;
-  const double memory = first * (0.8 * (1 - 0.73 * kept) * reads + 1.45 * writes) / machine.memory_rate;
+  const double kept = std::min(1.0, 45e6 / (reads + writes)), first = view.rows_contiguous ? 1 : 0.86;
+  const double memory = first * (0.88 * (1 - 0.56 * kept) * reads + 1.27 * writes) / machine.memory_rate;
   const double cache =
       tiles * (k_steps * 128 * (Tile::rows + Tile::columns) + 2.0 * Tile::rows * Tile::columns) / machine.cache_rate;
   const double matrix = 2 * tiles * Tile::rows * Tile::columns * k_steps * gemm_step / (0.6 * machine.matrix_rate);
   const double of_shared = std::floor(machine.shared_limit / (Tile::shared_bytes(gemm_steps(view)) + 1024.0));
   const double of_registers = std::floor(65536.0 / (Tile::threads * (Tile::blocks * Tile::columns / 2 + 44)));
   const double blocks = std::max(1.0, std::min(of_shared, of_registers));  // of a multiprocessor
-  return 1.43e-6 + 0.21e-6 * k_steps + 0.05 * cache +
-         std::max({memory, 0.54 * cache, matrix}) * (0.9 + 0.1 * passes) * (1 + 0.5 / blocks);
+  return 1.44e-6 + 0.11e-6 * k_steps + 0.09 * cache +
+         std::max({memory, 0.53 * cache, matrix}) * (0.89 + 0.11 * passes) * (1 + 0.43 / blocks);
 }
 
 }  // namespace ksmm::hopper
