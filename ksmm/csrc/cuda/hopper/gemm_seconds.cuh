@@ -51,8 +51,7 @@ inline double seconds_of_pairs(const GemmView& view, GemmTile tile, const Machin
 }
 
 // Of blocks that have one tile each: memory, or the L2 cache, which also keeps X of small products that come again and
-// again; with less overlap where few blocks fit on a multiprocessor. Within 7 % of the times of 82
-// tiles that were fast, in the mean.
+// again; with less overlap where few blocks fit on a multiprocessor. Within 7 % of 82 times in the mean.
 template <class Tile>
 double seconds_of_single(const GemmView& view, const Machine& machine) {
   const double planes = static_cast<double>(view.groups_i) * view.groups_j;
