@@ -66,7 +66,7 @@ double seconds_of_single(const GemmView& view, const Machine& machine) {
   const double of_shared = std::floor(machine.shared_limit / (Tile::shared_bytes(gemm_steps(view)) + 1024.0));
   const double of_registers = std::floor(65536.0 / (Tile::threads * (Tile::blocks * Tile::columns / 2 + 44)));
   const double blocks = std::max(1.0, std::min(of_shared, of_registers));  // of a multiprocessor
-  return 1.44e-6 + 0.11e-6 * k_steps + 0.09 * cache +
+  return 1.35e-6 + 0.2e-6 * k_steps + 0.1 * cache +
          std::max({memory, 0.53 * cache, matrix}) * (0.89 + 0.11 * passes) * (1 + 0.43 / blocks);
 }
 
