@@ -3,8 +3,10 @@
 #include <ATen/Context.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
 
 #include <string>
+#include <vector>
 
 namespace ksmm::operators {
 namespace {
@@ -132,13 +134,19 @@ void check_gradient(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t
                     " divides");
 }
 
-at::Tensor weight_gradient_batched(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d) {
-  check_gradient(x, y, a, d);
-  const auto planes = [&](const at::Tensor& rows) {
-    const int64_t size = rows.size(0) / (a * d);
-    return rows.unflatten(0, {a, size, d}).transpose(1, 2).reshape({a * d, size, rows.size(1)});
-  };
-  return at::bmm(planes(y), planes(x).transpose(1, 2)).unflatten(0, {a, d});
+at::Tensor weight_gradient_batched(const at::Tensor& x, const at::Tensor& y, const c10::SymInt& a,
+                                   const c10::SymInt& d) {
+  const c10::SymInt b = y.sym_size(0) / (a * d), c = x.sym_size(0) / (a * d), n = x.sym_size(1);
+  const at::Tensor of_y = y.unflatten_symint(0, {a, b, d}).transpose(1, 2);
+  const at::Tensor of_x = x.unflatten_symint(0, {a, c, d}).transpose(1, 2);
+  const int64_t dimension = a >= d ? 1 : 0, calls = (a >= d ? d : a).guard_int(__FILE__, __LINE__);
+  if (calls > most_batched_calls)
+    return at::bmm(of_y.reshape_symint({a * d, b, n}), of_x.reshape_symint({a * d, c, n}).transpose(1, 2))
+        .unflatten_symint(0, {a, d});
+  std::vector<at::Tensor> parts;
+  for (int64_t at = 0; at < calls; ++at)
+    parts.push_back(at::bmm(of_y.select(dimension, at), of_x.select(dimension, at).transpose(1, 2)));
+  return calls == 1 ? parts[0].unsqueeze(dimension) : at::stack(parts, dimension);
 }
 
 }  // namespace ksmm::operators

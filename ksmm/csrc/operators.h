@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/SymInt.h>
 
 #include <cstdint>
 #include <optional>
@@ -33,7 +34,10 @@ at::Tensor planes_permuted(const at::Tensor& x, int64_t a, int64_t d);
 
 // Operands in batch_last: X has a·c·d rows, ∂Y a·b·d.
 void check_gradient(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d);
-// Of shape (a, d, b, c), by batched products; where a or d is 1 nothing is copied for them.
-at::Tensor weight_gradient_batched(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d);
+// Σ_n ∂Y[i, r, j, n] X[i, k, j, n], of shape (a, d, b, c), by batched products. The matrices of all i, or of all j, are
+// at equal distances and need no copy; where that would take more calls, all are copied.
+constexpr int64_t most_batched_calls = 16;
+at::Tensor weight_gradient_batched(const at::Tensor& x, const at::Tensor& y, const c10::SymInt& a,
+                                   const c10::SymInt& d);
 
 }  // namespace ksmm::operators

@@ -31,11 +31,16 @@ at::Tensor ks_chain_cpu(const at::Tensor& x, const at::Tensor& outer, const at::
   return ks_matmul_cpu(between, outer, "batch_first", bias, "default", -1);
 }
 
+at::Tensor weight_gradient_cpu(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d) {
+  check_gradient(x, y, a, d);
+  return weight_gradient_batched(x, y, a, d);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(ksmm, CPU, library) {
   library.impl("ks_matmul", ks_matmul_cpu);
   library.impl("ks_chain", ks_chain_cpu);
   library.impl("planes", planes_permuted);
-  library.impl("weight_gradient", weight_gradient_batched);
+  library.impl("weight_gradient", weight_gradient_cpu);
 }

@@ -6,6 +6,7 @@
 #include <c10/cuda/CUDAStream.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -90,6 +91,16 @@ at::Tensor planes_cuda(const at::Tensor& x, int64_t a, int64_t d) {
   return planes;
 }
 
+// Whether batched products that copy nothing are as fast as the kernel: measured on an H200 in float16, with 25,088 and
+// 4,096 columns. They need tiles for a good part of the multiprocessors, and take the host 12 µs a call.
+bool batched_products_pay(const ksmm::WeightGradient& of) {
+  const int64_t calls = std::min(of.a, of.d);
+  const int64_t tiles = of.a * of.d * ((of.b + 127) / 128) * ((of.c + 127) / 128);
+  const double bytes = 2.0 * static_cast<double>(of.a * of.d * (of.b + of.c)) * static_cast<double>(of.batch);
+  return calls <= most_batched_calls && tiles >= 16 &&
+         (calls == 1 || bytes / 4e12 > 12e-6 * static_cast<double>(calls));
+}
+
 at::Tensor weight_gradient_cuda(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d) {
   check_gradient(x, y, a, d);
   if (x.element_size() != 2 || x.numel() == 0) return weight_gradient_batched(x, y, a, d);
@@ -106,8 +117,8 @@ at::Tensor weight_gradient_cuda(const at::Tensor& x, const at::Tensor& y, int64_
                                    of_x.stride(0),
                                    of_y.const_data_ptr(),
                                    of_y.stride(0)};
+  if (batched_products_pay(of)) return weight_gradient_batched(x, y, a, d);
   const int64_t parts = ksmm::weight_gradient_parts(of);
-  // with work for all multiprocessors, batched products are as fast if they need no copy
   if (parts == 0 || (parts == 1 && (a == 1 || d == 1))) return weight_gradient_batched(x, y, a, d);
   const at::Tensor products = at::empty({parts, a, d, b, c}, x.options());
   const auto stream = c10::cuda::getCurrentCUDAStream(x.device().index()).stream();
