@@ -163,19 +163,20 @@ struct Outlet {
     }
   }
 
-  // 16 columns of the warp's 16 rows; the lane gives the address of row lane % 8 of matrix lane / 8.
-  __device__ static void put_columns(uint32_t box, int column, const float* sums) {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+  // Of 16 columns of the warp's 16 rows, where row lane % 8 of matrix lane / 8 goes in a box, in bytes.
+  __host__ __device__ static int place_of(int column, unsigned thread) {
+    const int lane = thread % 32, warp = thread / 32 % 4;
     const int row = lane % 8, half = lane / 8 % 2, quarter = lane / 16;
+    if constexpr (ROWS_CONTIGUOUS) return (column + 8 * quarter + row) * 128 + ((2 * warp + half) ^ row) * 16;
+    return (16 * warp + 8 * half + row) * 128 + ((column / 8 + quarter) ^ row) * 16;
+  }
+
+  __device__ static void put_columns(uint32_t box, int column, const float* sums) {
+    const int place = place_of(column, threadIdx.x);
     uint32_t pairs[4];
 #pragma unroll
     for (int at = 0; at < 4; ++at) pairs[at] = pack_pair<T>(sums[2 * at], sums[2 * at + 1]);
-    uint32_t address = box;
-    if constexpr (ROWS_CONTIGUOUS)
-      address += (column + 8 * quarter + row) * 128 + ((2 * warp + half) ^ row) * 16;
-    else
-      address += (16 * warp + 8 * half + row) * 128 + ((column / 8 + quarter) ^ row) * 16;
-    store_matrices<ROWS_CONTIGUOUS>(address, pairs);
+    store_matrices<ROWS_CONTIGUOUS>(box + place, pairs);
   }
 };
 

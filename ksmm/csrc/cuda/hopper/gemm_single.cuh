@@ -25,6 +25,11 @@ struct SingleTile {
   static_assert(blocks * columns / 2 <= 96, "with more sums two blocks do not fit on a multiprocessor");
   static_assert(boxes <= 32, "a lane stores a box");
 
+  // Which box has a column of a block of sums, and where in the tile a box begins.
+  __host__ __device__ static constexpr int box_of(int block, int column) { return block * across + column / 64; }
+  __host__ __device__ static constexpr int n_of_box(int box) { return box / across * gemm_rows; }
+  __host__ __device__ static constexpr int r_of_box(int box) { return box % across * 64; }
+
   // X, in whose place Y comes, W, and the rest.
   static int64_t x_bytes(int64_t k_steps) { return std::max<int64_t>(blocks * k_steps, boxes) * gemm_box; }
   static int64_t shared_bytes(int64_t k_steps) { return slack + x_bytes(k_steps) + k_steps * weight_bytes; }
@@ -72,15 +77,13 @@ __device__ void store_single(const GemmTask& task, const SinglePlace<Tile>& plac
   for (int block = 0; block < Tile::blocks; ++block)
 #pragma unroll
     for (int column = 0; column < Tile::columns; column += 16)
-      Outlet<T, ROWS_CONTIGUOUS, 2>::put_columns(
-          shared_address(boxes + (block * Tile::across + column / 64) * gemm_box), column % 64,
-          &sums[block][column / 2]);
+      Outlet<T, ROWS_CONTIGUOUS, 2>::put_columns(shared_address(boxes + Tile::box_of(block, column) * gemm_box),
+                                                 column % 64, &sums[block][column / 2]);
   fence_for_engines();
   __syncthreads();
-  const int box = threadIdx.x, r = place.r + box % Tile::across * 64;
+  const int box = threadIdx.x, r = place.r + Tile::r_of_box(box);
   if (box >= Tile::boxes || r >= task.b) return;
-  store_box<ROWS_CONTIGUOUS>(task.y, boxes + box * gemm_box, place.n + box / Tile::across * gemm_rows, r, place.i,
-                             place.j);
+  store_box<ROWS_CONTIGUOUS>(task.y, boxes + box * gemm_box, place.n + Tile::n_of_box(box), r, place.i, place.j);
   commit_stores();
   wait_for_store_reads<0>();
 }
