@@ -27,3 +27,9 @@ def known_architectures(nvcc: str) -> frozenset[int]:
     """The compute capabilities that this nvcc compiles for: 75, 80, …"""
     listed = subprocess.run([nvcc, "--list-gpu-arch"], capture_output=True, text=True, check=True).stdout.split()
     return frozenset(int(name.removeprefix("compute_")) for name in listed)
+
+
+@functools.cache
+def compiles_fast(nvcc: str) -> bool:
+    """Whether this nvcc has -Ofast-compile (since CUDA 12.9)."""
+    return "-Ofast-compile" in subprocess.run([nvcc, "--help"], capture_output=True, text=True, check=True).stdout
