@@ -100,7 +100,8 @@ bool is_wrong(const GemmView& view) {
   return false;
 }
 
-// The same of a block with one tile: which sum is where in its boxes, as 64 r + n, counted from the tile's beginning.
+// The same of a block with one tile: which sum is where in its boxes, as (n of a tile) r + n,
+// both counted from the tile's beginning.
 template <class Tile, bool ROWS_CONTIGUOUS>
 bool put_single(std::vector<std::vector<int>>& boxes) {
   using Outlet = Outlet<float16, ROWS_CONTIGUOUS, 2>;

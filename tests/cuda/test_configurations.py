@@ -151,8 +151,10 @@ def test_several_passes_take_a_long_batch_in_parts(operator, name: str, dtype: t
 def test_the_cost_model_finds_the_family_that_was_measured_to_be_the_fastest(
     operator, entries, batch, dtype, family
 ) -> None:
-    if "H200" not in torch.cuda.get_device_name():
-        pytest.skip("measured on an H200; with an H100's memory 1,192,192,96 goes another way")
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("measured on compute capability 9.0")
+    if entries == (1, 192, 192, 96) and "H200" not in torch.cuda.get_device_name():
+        pytest.skip("measured on an H200; an H100, whose memory is slower, is expected to do better another way")
     x, weight = inputs(Problem(Pattern(*entries), batch, dtype, "batch_first", "cuda"))
     chosen = torch.ops.ksmm.configurations(x, stored_as(weight, "packed"), "batch_first")[0]
     assert chosen.split(" ", 1)[1].startswith(family)

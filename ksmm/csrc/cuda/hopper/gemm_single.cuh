@@ -5,6 +5,8 @@
 // in and one out, without rings and their warps: half of what a block needs to begin that stays for many tiles.
 #pragma once
 
+#include <algorithm>
+
 #include "gemm_epilogue.cuh"
 
 namespace ksmm::hopper {
