@@ -25,7 +25,7 @@ def operands(
 
 
 @pytest.mark.parametrize("dtype", TOLERANCES)
-@pytest.mark.parametrize("batch", [1, 8, 77, 1000, 4096])
+@pytest.mark.parametrize("batch", [1, 8, 77, 1000, 4096, 4099])
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_against_float64(pattern: tuple[int, ...], batch: int, dtype: torch.dtype, device: str) -> None:
     x, y, expected = operands(pattern, batch, dtype, device)

@@ -149,4 +149,15 @@ at::Tensor weight_gradient_batched(const at::Tensor& x, const at::Tensor& y, con
   return calls == 1 ? parts[0].unsqueeze(dimension) : at::stack(parts, dimension);
 }
 
+at::Tensor weight_gradient_in_parts(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d, int64_t parts) {
+  const int64_t n = x.size(1), part = n / parts, whole = parts * part;
+  const auto matrices = [&](const at::Tensor& of) {  // (a, d, parts, b, part), of which the first three are one
+    const at::Tensor cut = of.narrow(1, 0, whole).unflatten(1, {parts, part}).unflatten(0, {a, -1, d});
+    return cut.permute({0, 2, 3, 1, 4}).reshape({a * d * parts, of.size(0) / (a * d), part});
+  };
+  const at::Tensor products = at::bmm(matrices(y), matrices(x).transpose(1, 2)).unflatten(0, {a, d, parts}).sum(2);
+  if (whole == n) return products;
+  return products.add(weight_gradient_batched(x.narrow(1, whole, n - whole), y.narrow(1, whole, n - whole), a, d));
+}
+
 }  // namespace ksmm::operators

@@ -39,5 +39,8 @@ void check_gradient(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t
 constexpr int64_t most_batched_calls = 16;
 at::Tensor weight_gradient_batched(const at::Tensor& x, const at::Tensor& y, const c10::SymInt& a,
                                    const c10::SymInt& d);
+// The same as sums of so many parts of the batch, for products that are too few for a GPU. With a = 1 nothing is copied
+// but what the parts do not divide.
+at::Tensor weight_gradient_in_parts(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d, int64_t parts);
 
 }  // namespace ksmm::operators

@@ -1,5 +1,6 @@
 // The operators on CUDA devices.
 #ifdef KSMM_WITH_CUDA
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -101,9 +102,32 @@ bool batched_products_pay(const ksmm::WeightGradient& of) {
          (calls == 1 || bytes / 4e12 > 12e-6 * static_cast<double>(calls));
 }
 
+// How many parts of the batch give each multiprocessor several of so many tiles, with sums that are long enough each.
+int64_t parts_for(int64_t tiles, int64_t batch) {
+  int64_t parts = 1;
+  while (2 * parts * tiles <= 1056 && batch / (2 * parts) >= 1024) parts *= 2;
+  return parts;
+}
+
+// In float32 cuBLAS has the products of each (i, j) in tiles that are few for a GPU where b and c are small, each with
+// a sum over the whole batch.
+at::Tensor weight_gradient_float32(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d) {
+  const int64_t b = y.size(0) / (a * d), c = x.size(0) / (a * d), n = x.size(1);
+  const int64_t tiles = d * ((b + 127) / 128) * ((c + 127) / 128);  // of an i
+  const int64_t parts = parts_for(tiles, n), parts_of_all = parts_for(a * tiles, n);
+  if (parts_of_all == 1) return weight_gradient_batched(x, y, a, d);
+  if (a == 1 || a > most_batched_calls || tiles * parts < 132)
+    return weight_gradient_in_parts(x, y, a, d, a == 1 ? parts : parts_of_all);
+  std::vector<at::Tensor> of_i;  // without copies
+  for (int64_t i = 0; i < a; ++i)
+    of_i.push_back(weight_gradient_in_parts(x.narrow(0, i * c * d, c * d), y.narrow(0, i * b * d, b * d), 1, d, parts));
+  return at::cat(of_i);
+}
+
 at::Tensor weight_gradient_cuda(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d) {
   check_gradient(x, y, a, d);
-  if (x.element_size() != 2 || x.numel() == 0) return weight_gradient_batched(x, y, a, d);
+  if (x.numel() == 0) return weight_gradient_batched(x, y, a, d);
+  if (x.element_size() != 2) return weight_gradient_float32(x, y, a, d);
   const c10::cuda::CUDAGuard guard(x.device());
   const at::Tensor of_x = with_contiguous_rows(x), of_y = with_contiguous_rows(y);
   const int64_t b = y.size(0) / (a * d), c = x.size(0) / (a * d);
