@@ -1,8 +1,10 @@
 // Follows the boxes of Y of gemm's wide tiles, and of its blocks with one tile, on the CPU, with the kernel's own
 // arithmetic: that threads store each sum where the copy engine takes it from, eight rows at a time to different banks,
-// and that each number of Y is written once, from where it should come, and nothing else.
+// and that each number of Y is written once, from where it should come, and nothing else. And the matrix that W is
+// spread to.
 //
 // Needs nvcc but no GPU.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -163,6 +165,47 @@ bool is_wrong_single(const GemmView& view) {
   return false;
 }
 
+// Whether the numbers of a tile's matrix, as the matrix units read them, are those of W and zeros.
+template <int D>
+bool is_wrong_spread(std::mt19937& random) {
+  using Tile = SingleTile<64, 1>;
+  const auto any = [&](int most) { return static_cast<int>(random() % static_cast<unsigned>(most)) + 1; };
+  SpreadTask task;
+  const int groups_i = any(3), b = any(60);
+  task.c = spread_vector * any(9), task.d = D;
+  task.b = b * D, task.inverse_d = inverse_of(D), task.k_steps = (task.c * D + gemm_step - 1) / gemm_step;
+  task.w_r = task.c + spread_vector * any(3), task.w_j = b * task.w_r, task.w_i = D * task.w_j;
+  std::vector<uint16_t> weight(static_cast<size_t>(groups_i * task.w_i));
+  for (uint16_t& number : weight) number = static_cast<uint16_t>(random());
+  task.w = weight.data();
+  const int i = any(groups_i) - 1, first = any(task.b) - 1;
+  constexpr uint16_t unwritten = 0xabcd;
+  std::vector<uint16_t> matrix(task.k_steps * Tile::weight_bytes / 2, unwritten);
+  for (int column = 0; column < Tile::columns; ++column) {
+    const Feature feature(task, first + column);
+    for (int at = 0; at < 8 * task.k_steps; ++at) {
+      uint4 numbers = {};
+      const int k = spread_vector * (at / D);
+      if (first + column < task.b && k < task.c)
+        std::copy_n(row_of_weight(task, i, feature) + k, 8, reinterpret_cast<uint16_t*>(&numbers));
+      const uint4 chunk = spread_chunk<D>(numbers, Selectors<D>(feature.plane), at % D);
+      uint16_t* to = &matrix.at(place_of_chunk<Tile>(column, at) / 2);
+      if (std::count(to, to + 8, unwritten) != 8) return true;
+      std::copy_n(reinterpret_cast<const uint16_t*>(&chunk), 8, to);
+    }
+  }
+  for (size_t at = 0; at < matrix.size(); ++at) {
+    const int number = static_cast<int>(at), line = number / 64 % Tile::columns;
+    const int chunk = number / 8 % 8 ^ line % 8;  // where the swizzle takes it from
+    const int output = first + line, input = number / (Tile::columns * 64) * gemm_step + 8 * chunk + number % 8;
+    const int r = output / D, k = input / D, j = output % D;
+    const bool counts = output < task.b && k < task.c && input % D == j;
+    const uint16_t wanted = counts ? weight.at(i * task.w_i + r * task.w_r + j * task.w_j + k) : uint16_t{0};
+    if (matrix.at(at) != wanted) return true;
+  }
+  return false;
+}
+
 template <int COLUMNS, int STAGES, bool WIDE>
 bool is_wrong_of(AlternatingTile<COLUMNS, STAGES, WIDE>, const GemmView& view) {
   if constexpr (WIDE) return is_wrong<AlternatingTile<COLUMNS, STAGES, WIDE>>(view);
@@ -198,5 +241,12 @@ int main(int count, char** arguments) {
     for (const bool rows_contiguous : {true, false})
       all += count_wrong(random, {GemmHold::single, columns, blocks}, rows_contiguous, columns % 64 ? columns : 420,
                          cases);
+  for (const int d : {2, 3, 4, 6, 8}) {
+    int wrong = 0;
+    for (int at = 0; at < cases; ++at)
+      wrong += with_spread(d, true, [&](auto planes) { return is_wrong_spread<decltype(planes)::value>(random); });
+    std::printf("W of %d planes spread: %d of %d wrong\n", d, wrong, cases);
+    all += wrong;
+  }
   return all > 0;
 }

@@ -1,16 +1,18 @@
 """The gemm kernels where tiles end: whole runs of 128 n and what is left, and warpgroups that do not keep step.
 
-Blocks with one tile each, too: as many stages of c as there may be, and tiles along r.
+Blocks with one tile each, too: as many stages of c as there may be, and tiles along r; and W spread over planes.
 """
 
 from __future__ import annotations
+
+import math
 
 import pytest
 import torch
 
 from ksmm.patterns import Pattern
 from ksmm.problem import Problem
-from tests.cuda.products import assert_close, inputs, number_of, stored_as, tolerance
+from tests.cuda.products import assert_close, assert_close_where_finite, inputs, number_of, stored_as, tolerance
 from tests.shapes import bias_of, expected, poison
 
 pytestmark = pytest.mark.cuda
@@ -18,6 +20,7 @@ pytestmark = pytest.mark.cuda
 WIDE = tuple(f"gemm wide {columns}" for columns in (64, 96, 128, 192))
 SINGLE = tuple(f"gemm single {tile}" for tile in ("r48 n128", "r64 n64", "r64 n128", "r96 n64", "r96 n128"))
 SINGLE_OF_SEVERAL = ("gemm single r64 n64", "gemm single r64 n128", "gemm single r128 n64", "gemm single r192 n64")
+SPREADING = ("gemm single r64 n64", "gemm single r64 n128", "gemm single r96 n128")  # for d > 1 in batch_first
 STREAMED = tuple(f"gemm streamed {columns}" for columns in (64, 96, 128, 192, 256))
 
 if torch.cuda.is_available() and torch.cuda.get_device_capability() != (9, 0):
@@ -81,3 +84,40 @@ def test_blocks_with_one_of_several_tiles_of_r(
     operator, name: str, layout: str, d: int, b: int, c: int, batch: int
 ) -> None:
     check(operator, name, Problem(Pattern(2, b, c, d), batch, torch.float16, layout, "cuda"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", SPREADING[:2])
+# c d that ends within a stage, or reaches beyond the k of W; b d within a tile and beyond it
+@pytest.mark.parametrize(
+    "entries",
+    [(2, 24, 32, 2), (3, 64, 16, 3), (1, 50, 72, 4), (1, 200, 256, 2), (2, 4, 40, 6), (1, 5, 8, 8), (3, 72, 8, 8)],
+    ids=str,
+)
+@pytest.mark.parametrize("batch", [1, 77, 5_000])
+def test_weight_spread_over_planes(
+    operator, name: str, dtype: torch.dtype, entries: tuple[int, ...], batch: int
+) -> None:
+    check(operator, name, Problem(Pattern(*entries), batch, dtype, "batch_first", "cuda"))
+
+
+@pytest.mark.parametrize("name", SPREADING)
+@pytest.mark.parametrize("entries", [(3, 24, 32, 2), (2, 16, 80, 3), (1, 8, 64, 6), (1, 12, 24, 8)], ids=str)
+def test_weight_spread_over_the_planes_of_one_tile(operator, name: str, entries: tuple[int, ...]) -> None:
+    check(operator, name, Problem(Pattern(*entries), 25_088, torch.float16, "batch_first", "cuda"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", SPREADING[:2])
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_infinities_stay_in_their_plane(operator, name: str, dtype: torch.dtype, value: float) -> None:
+    problem = Problem(Pattern(2, 40, 40, 4), 300, dtype, "batch_first", "cuda")
+    x, weight = inputs(problem)
+    weight[0, 3, 5] = 0  # of which infinity makes NaN, in its own plane, too
+    x[7, 5 * 4 + 1] = x[70, 40 * 4 + 2] = x[299, 40 * 4 * 2 - 1] = value
+    stored, bias = stored_as(weight, "packed"), bias_of(problem, True)
+    poison(problem)
+    y = operator(x, stored, "batch_first", bias, "default", number_of(name, x, stored, "batch_first"))
+    reference = expected(x, weight, "batch_first", bias)
+    assert 0 < (~reference.isfinite()).sum() <= 3 * 40  # and of no other plane
+    assert_close_where_finite(y, reference, tolerance(dtype, problem.pattern), name)

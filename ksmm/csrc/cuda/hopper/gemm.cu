@@ -19,19 +19,25 @@ constexpr GemmTile tiles[] = {{GemmHold::single, 48, 2},    {GemmHold::single, 6
 // Y is written 64 columns at a time, which must not reach into the next tile.
 bool writes_fit(const GemmView& view, int columns) { return view.b <= columns || columns % 64 == 0; }
 
+bool spread_takes(const GemmView& view) {
+  const bool whole = view.c / view.spread % spread_vector == 0 && view.b <= most_spread;
+  return whole && with_spread(view.spread, false, [](auto) { return true; });
+}
+
 // Not beside what else runs on the device: its blocks would go wherever there is room.
 template <int COLUMNS, int BLOCKS>
 bool fits(const GemmView& view, SingleTile<COLUMNS, BLOCKS> tile, const Machine& machine) {
-  return writes_fit(view, COLUMNS) && gemm_steps(view) <= decltype(tile)::most_steps && !machine.is_part &&
+  return (view.spread == 1 || (decltype(tile)::spreads && spread_takes(view))) && writes_fit(view, COLUMNS) &&
+         gemm_steps(view) <= decltype(tile)::most_steps && !machine.is_part &&
          decltype(tile)::shared_bytes(gemm_steps(view)) <= machine.shared_limit;
 }
 template <int COLUMNS, int STAGES, int BUFFERS>
 bool fits(const GemmView& view, StreamedTile<COLUMNS, STAGES, BUFFERS> tile, const Machine& machine) {
-  return writes_fit(view, COLUMNS) && decltype(tile)::shared_bytes <= machine.shared_limit;
+  return view.spread == 1 && writes_fit(view, COLUMNS) && decltype(tile)::shared_bytes <= machine.shared_limit;
 }
 template <int COLUMNS, int STAGES, bool WIDE>
 bool fits(const GemmView& view, AlternatingTile<COLUMNS, STAGES, WIDE> tile, const Machine& machine) {
-  return (!WIDE || view.rows_contiguous) && decltype(tile)::shared_bytes <= machine.shared_limit;
+  return view.spread == 1 && (!WIDE || view.rows_contiguous) && decltype(tile)::shared_bytes <= machine.shared_limit;
 }
 
 // Which of the two kinds of blocks a tile is for.
@@ -46,18 +52,20 @@ double seconds_of(const GemmView& view, Tile, GemmTile tile, const Machine& mach
 
 }  // namespace
 
-bool view_problem(const Problem& problem, const Operands& operands, GemmView* view) {
+void view_problem(const Problem& problem, const Operands& operands, GemmView* view) {
   const bool last = problem.layout == Layout::batch_last;
-  if (!last && problem.d != 1) return false;
-  const int64_t stride = operands.x_stride, batch = problem.batch, b = problem.b, c = problem.c, d = problem.d;
+  const int64_t spread = last ? 1 : problem.d, groups_j = last ? problem.d : 1;
+  const int64_t stride = operands.x_stride, batch = problem.batch, b = problem.b * spread, c = problem.c * spread;
   view->dtype = problem.dtype;
   view->rows_contiguous = last;
-  view->groups_i = problem.a, view->groups_j = d, view->rows = batch, view->b = b, view->c = c;
+  view->groups_i = problem.a, view->groups_j = groups_j, view->rows = batch, view->b = b, view->c = c;
+  view->spread = spread;
   view->x = operands.x, view->weight = operands.weight, view->bias = operands.bias, view->y = operands.y;
   std::copy(operands.weight_strides, operands.weight_strides + 4, view->weight_strides);
-  view->x_strides = last ? GemmStrides{c * d * stride, stride, 1, d * stride} : GemmStrides{c, 1, stride, 1};
-  view->y_strides = last ? GemmStrides{b * d * batch, batch, 1, d * batch} : GemmStrides{b, 1, problem.a * b, 1};
-  return true;
+  view->x_strides =
+      last ? GemmStrides{c * groups_j * stride, stride, 1, groups_j * stride} : GemmStrides{c, 1, stride, 1};
+  view->y_strides =
+      last ? GemmStrides{b * groups_j * batch, batch, 1, groups_j * batch} : GemmStrides{b, 1, problem.a * b, 1};
 }
 
 bool gemm_takes(const GemmView& view, GemmTile tile, const Machine& machine) {
@@ -68,7 +76,7 @@ bool gemm_takes(const GemmView& view, GemmTile tile, const Machine& machine) {
   const auto describable = [&](const void* data, const TensorBox& box) { return can_describe(data, view.dtype, box); };
   return describable(view.x, gemm_rows_by_features(view, view.x_strides, view.c)) &&
          describable(view.y, gemm_rows_by_features(view, view.y_strides, view.b)) &&
-         describable(view.weight, gemm_weight(view, tile.columns)) &&
+         (view.spread > 1 || describable(view.weight, gemm_weight(view, tile.columns))) &&
          with_gemm_tile(tile, [&](auto chosen) { return fits(view, chosen, machine); });
 }
 
@@ -100,7 +108,8 @@ Configuration gemm_configuration(const char* name) {
   configuration.arranged_weight = true;
   configuration.takes = [](const Problem& problem, const Operands& operands, const Machine& machine) {
     GemmView view;
-    return view_problem(problem, operands, &view) && gemm_takes(view, {HOLD, COLUMNS, BLOCKS}, machine);
+    view_problem(problem, operands, &view);
+    return gemm_takes(view, {HOLD, COLUMNS, BLOCKS}, machine);
   };
   configuration.seconds = [](const Problem& problem, const Machine& machine) {
     GemmView view;

@@ -4,7 +4,8 @@
 //   Y[i, j][n, r] = bias[i, r, j] + sum over k of X[i, j][n, k] W[i, j][r, k]
 //
 // with any strides, as long as either n is contiguous in X and Y (batch_last), or k is in X and r in Y (batch_first
-// with d = 1, and the intermediates of a product in several passes). X and Y cross device memory once.
+// with d = 1, or of few planes as one matrix, and the intermediates of a product in several passes). X and Y cross
+// device memory once.
 #pragma once
 
 #include "../configuration.h"
@@ -24,7 +25,10 @@ struct GemmView {
   GemmStrides x_strides;
   const void* weight;
   int64_t weight_strides[4];  // of i, r, k (1) and j
-  const void* bias;           // bias[(i b + r) groups_j + j], or null
+  // d of a product in batch_first whose planes are multiplied as one matrix, with zeros between them (gemm_spread.cuh):
+  // groups_j is 1 then, b and c are d times those of W, and features are r d + j and k d + j. Otherwise 1.
+  int64_t spread = 1;
+  const void* bias;  // bias[(i b + r) groups_j + j], or null
   void* y;
   GemmStrides y_strides;
 };
@@ -40,8 +44,8 @@ struct GemmTile {
   int blocks = 2;  // of 64 n that a warpgroup has (single)
 };
 
-// Fills *view with the product; whether the layout and d allow it.
-bool view_problem(const Problem& problem, const Operands& operands, GemmView* view);
+// Fills *view with the product.
+void view_problem(const Problem& problem, const Operands& operands, GemmView* view);
 
 // Whether the copy engine takes the operands, and the tile the sizes.
 bool gemm_takes(const GemmView& view, GemmTile tile, const Machine& machine);

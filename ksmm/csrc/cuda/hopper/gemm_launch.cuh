@@ -6,6 +6,7 @@
 #include "gemm.h"
 #include "gemm_alternating.cuh"
 #include "gemm_single.cuh"
+#include "gemm_spread.cuh"
 #include "gemm_streamed.cuh"
 #include "overlap.cuh"
 #include "tensor_map.h"
@@ -73,24 +74,31 @@ inline TensorBox gemm_weight(const GemmView& view, int box_columns) {
           {gemm_step, box_columns, 1, 1}};
 }
 
-// What all gemm kernels are told, but for Y.
-inline cudaError_t describe_operands(GemmTask* task, const GemmView& view, int box_columns) {
-  cudaError_t error =
-      describe_tensor(&task->x, view.x, view.dtype, gemm_rows_by_features(view, view.x_strides, view.c), 128);
-  if (error == cudaSuccess)
-    error = describe_tensor(&task->weight, view.weight, view.dtype, gemm_weight(view, box_columns), 128);
+// X, the bias and the sizes, which all gemm kernels are told.
+inline cudaError_t describe_x(GemmTask* task, const GemmView& view) {
   task->bias = view.bias;
   task->b = static_cast<int>(view.b), task->groups_j = static_cast<int>(view.groups_j);
   task->k_steps = static_cast<int>((view.c + gemm_step - 1) / gemm_step);
-  return error;
+  return describe_tensor(&task->x, view.x, view.dtype, gemm_rows_by_features(view, view.x_strides, view.c), 128);
 }
 
-// The same and Y, in boxes of 64 along its contiguous dimension by `stored`.
-inline cudaError_t describe_gemm(GemmTask* task, const GemmView& view, int box_columns, int stored = 64) {
-  const cudaError_t error = describe_operands(task, view, box_columns);
-  if (error != cudaSuccess) return error;
+// Y, in boxes of 64 along its contiguous dimension by `stored`.
+inline cudaError_t describe_y(GemmTask* task, const GemmView& view, int stored = 64) {
   return describe_tensor(&task->y, view.y, view.dtype, gemm_rows_by_features(view, view.y_strides, view.b, stored),
                          128);
+}
+
+// X and W.
+inline cudaError_t describe_operands(GemmTask* task, const GemmView& view, int box_columns) {
+  const cudaError_t error = describe_x(task, view);
+  if (error != cudaSuccess) return error;
+  return describe_tensor(&task->weight, view.weight, view.dtype, gemm_weight(view, box_columns), 128);
+}
+
+// X, W and Y.
+inline cudaError_t describe_gemm(GemmTask* task, const GemmView& view, int box_columns, int stored = 64) {
+  const cudaError_t error = describe_operands(task, view, box_columns);
+  return error == cudaSuccess ? describe_y(task, view, stored) : error;
 }
 
 // Y for WideOutlet, where n are contiguous: as runs of n, and whole. Rows of a box are as long as in shared memory.
@@ -132,9 +140,34 @@ void count_tiles(GemmTask* task, const GemmView& view) {
 
 constexpr int rows_of_pair = 256;  // two blocks of a cluster take 128 n each
 
+inline cudaError_t describe_spread(SpreadTask* task, const GemmView& view) {
+  const int64_t* strides = view.weight_strides;
+  task->w = view.weight, task->w_i = strides[0], task->w_r = strides[1], task->w_j = strides[3];
+  task->x_rows = view.x, task->x_stride = view.x_strides.rows, task->rows = static_cast<int>(view.rows);
+  task->d = static_cast<int>(view.spread), task->c = static_cast<int>(view.c / view.spread);
+  task->inverse_d = inverse_of(static_cast<uint32_t>(view.spread));
+  const cudaError_t error = describe_x(task, view);
+  return error == cudaSuccess ? describe_y(task, view) : error;
+}
+
+template <class T, class Tile>
+cudaError_t launch_spread(const GemmView& view, cudaStream_t stream) {
+  SpreadTask task;
+  const cudaError_t error = describe_spread(&task, view);
+  if (error != cudaSuccess) return error;
+  count_tiles<Tile, Tile::rows>(&task, view);
+  task.x_bytes = static_cast<int>(Tile::x_bytes(task.k_steps));
+  return with_spread(view.spread, cudaErrorInvalidValue, [&](auto d) {
+    return launch_overlapping(spread_kernel<T, Tile, decltype(d)::value>, task.tiles, Tile::threads,
+                              Tile::shared_bytes(task.k_steps), 1, stream, task);
+  });
+}
+
 template <class T, bool ROWS_CONTIGUOUS, int COLUMNS, int BLOCKS>
 cudaError_t launch_tile(const GemmView& view, SingleTile<COLUMNS, BLOCKS> tile, const Machine&, cudaStream_t stream) {
   using Tile = decltype(tile);
+  if constexpr (!ROWS_CONTIGUOUS && Tile::spreads)
+    if (view.spread > 1) return launch_spread<T, Tile>(view, stream);
   GemmTask task;
   const cudaError_t error = describe_gemm(&task, view, Tile::columns);
   if (error != cudaSuccess) return error;

@@ -22,6 +22,7 @@ struct SingleTile {
   static constexpr int across = (columns + 63) / 64;  // boxes of Y along r
   static constexpr int boxes = blocks * across;
   static constexpr int most_steps = 16;
+  static constexpr bool spreads = columns == 64 || (columns == 96 && blocks == 2);  // gemm_spread.cuh: the fastest
   static constexpr int slack = 2048;  // barriers, the bias, and the alignment of the swizzle
   static_assert(columns % 16 == 0, "stmatrix takes 16 columns");
   static_assert(blocks * columns / 2 <= 96, "with more sums two blocks do not fit on a multiprocessor");
@@ -56,31 +57,83 @@ struct SinglePlace {
   }
 };
 
+// What a block has in shared memory.
+template <class Tile>
+struct SingleMemory {
+  unsigned char *x, *weight;
+  SingleShared<Tile>* shared;
+  __device__ SingleMemory(const GemmTask& task, unsigned char* unaligned) {
+    x = unaligned + (1024 - shared_address(unaligned) % 1024) % 1024;
+    weight = x + task.x_bytes;
+    shared = reinterpret_cast<SingleShared<Tile>*>(weight + task.k_steps * Tile::weight_bytes);
+  }
+};
+
+// Before anything is read from device memory.
+template <class Tile>
+__device__ void begin_single(const GemmTask& task, const SingleMemory<Tile>& memory) {
+  if (threadIdx.x < task.k_steps) memory.shared->full[threadIdx.x].init(1), publish_barriers();
+  __syncthreads();
+  wait_for_kernels_before();
+}
+
 // Box `block` of 64 n of a step follows those of the steps before.
 template <class Tile, bool ROWS_CONTIGUOUS>
-__device__ void fetch_single(const GemmTask& task, SingleShared<Tile>& shared, const SinglePlace<Tile>& place,
-                             unsigned char* x, unsigned char* weight) {
+__device__ void fetch_x(const GemmTask& task, const SingleMemory<Tile>& memory, const SinglePlace<Tile>& place,
+                        int step) {
+  for (int block = 0; block < Tile::blocks; ++block)
+    load_box<ROWS_CONTIGUOUS>(memory.x + (step * Tile::blocks + block) * gemm_box, task.x, memory.shared->full[step],
+                              place.n + block * gemm_rows, step * gemm_step, place.i, place.j);
+}
+
+template <class Tile, bool ROWS_CONTIGUOUS>
+__device__ void fetch_single(const GemmTask& task, const SingleMemory<Tile>& memory, const SinglePlace<Tile>& place) {
   for (int step = 0; step < task.k_steps; ++step) {
-    Barrier& full = shared.full[step];
+    Barrier& full = memory.shared->full[step];
     full.arrive_expecting(Tile::blocks * gemm_box + Tile::weight_bytes);
-    for (int block = 0; block < Tile::blocks; ++block)
-      load_box<ROWS_CONTIGUOUS>(x + (step * Tile::blocks + block) * gemm_box, task.x, full, place.n + block * gemm_rows,
-                                step * gemm_step, place.i, place.j);
-    load(weight + step * Tile::weight_bytes, task.weight, full, Keep::last_out, step * gemm_step, place.r, place.j,
-         place.i);
+    fetch_x<Tile, ROWS_CONTIGUOUS>(task, memory, place, step);
+    load(memory.weight + step * Tile::weight_bytes, task.weight, full, Keep::last_out, step * gemm_step, place.r,
+         place.j, place.i);
   }
 }
 
-// Brings the sums to Y through `boxes`; each box is stored by a thread of its own.
+// All sums of the tile, which begin with the bias.
 template <class T, class Tile, bool ROWS_CONTIGUOUS>
-__device__ void store_single(const GemmTask& task, const SinglePlace<Tile>& place, unsigned char* boxes,
-                             const float (&sums)[Tile::blocks][Tile::columns / 2]) {
+__device__ void multiply_single(const GemmTask& task, const SingleMemory<Tile>& memory,
+                                float (&sums)[Tile::blocks][Tile::columns / 2]) {
+#pragma unroll
+  for (int block = 0; block < Tile::blocks; ++block)
+    start_sums<T, Tile::columns>(sums[block], task.bias == nullptr ? nullptr : memory.shared->bias);
+  int step = 0;
+  do {  // once at least: a loop that may be left out makes the compiler serialise the products
+    memory.shared->full[step].wait(0);
+    begin_products();
+#pragma unroll
+    for (int block = 0; block < Tile::blocks; ++block)
+      multiply_stage<T, Tile::columns, ROWS_CONTIGUOUS>(
+          sums[block], shared_address(memory.x + (step * Tile::blocks + block) * gemm_box),
+          shared_address(memory.weight + step * Tile::weight_bytes));
+    commit_products();
+  } while (++step < task.k_steps);
+  wait_for_products<0>();
+#pragma unroll
+  for (int block = 0; block < Tile::blocks; ++block) fence_sums<Tile::columns>(sums[block]);
+}
+
+// Brings the sums to `boxes`.
+template <class T, class Tile, bool ROWS_CONTIGUOUS>
+__device__ void put_single(unsigned char* boxes, const float (&sums)[Tile::blocks][Tile::columns / 2]) {
 #pragma unroll
   for (int block = 0; block < Tile::blocks; ++block)
 #pragma unroll
     for (int column = 0; column < Tile::columns; column += 16)
       Outlet<T, ROWS_CONTIGUOUS, 2>::put_columns(shared_address(boxes + Tile::box_of(block, column) * gemm_box),
                                                  column % 64, &sums[block][column / 2]);
+}
+
+// Brings the boxes to Y; each is stored by a thread of its own.
+template <class Tile, bool ROWS_CONTIGUOUS>
+__device__ void store_single(const GemmTask& task, const SinglePlace<Tile>& place, unsigned char* boxes) {
   fence_for_engines();
   __syncthreads();
   const int box = threadIdx.x, r = place.r + Tile::r_of_box(box);
@@ -94,39 +147,20 @@ template <class T, class Tile, bool ROWS_CONTIGUOUS>
 __global__ __launch_bounds__(Tile::threads) void single_kernel(const __grid_constant__ GemmTask task) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ unsigned char unaligned[];
-  unsigned char* x = unaligned + (1024 - shared_address(unaligned) % 1024) % 1024;
-  unsigned char* weight = x + task.x_bytes;
-  auto& shared = *reinterpret_cast<SingleShared<Tile>*>(weight + task.k_steps * Tile::weight_bytes);
-  if (threadIdx.x < task.k_steps) shared.full[threadIdx.x].init(1), publish_barriers();
-  if (threadIdx.x == 32) prefetch_map(task.x), prefetch_map(task.weight), prefetch_map(task.y);
+  const SingleMemory<Tile> memory(task, unaligned);
   const SinglePlace<Tile> place(task, static_cast<int>(blockIdx.x));
-  __syncthreads();
-  wait_for_kernels_before();
-  if (threadIdx.x == 0) fetch_single<Tile, ROWS_CONTIGUOUS>(task, shared, place, x, weight);
+  if (threadIdx.x == 32) prefetch_map(task.x), prefetch_map(task.weight), prefetch_map(task.y);
+  begin_single(task, memory);
+  if (threadIdx.x == 0) fetch_single<Tile, ROWS_CONTIGUOUS>(task, memory, place);
   __syncwarp();
   BiasFetch<Tile::columns> fetch;
   fetch.read(task, place.r, place.i, place.j);
-  fetch.write(task, shared.bias, 1);
+  fetch.write(task, memory.shared->bias, 1);
   float sums[Tile::blocks][Tile::columns / 2];
-#pragma unroll
-  for (int block = 0; block < Tile::blocks; ++block)
-    start_sums<T, Tile::columns>(sums[block], task.bias == nullptr ? nullptr : shared.bias);
-  int step = 0;
-  do {  // once at least: a loop that may be left out makes the compiler serialise the products
-    shared.full[step].wait(0);
-    begin_products();
-#pragma unroll
-    for (int block = 0; block < Tile::blocks; ++block)
-      multiply_stage<T, Tile::columns, ROWS_CONTIGUOUS>(sums[block],
-                                                        shared_address(x + (step * Tile::blocks + block) * gemm_box),
-                                                        shared_address(weight + step * Tile::weight_bytes));
-    commit_products();
-  } while (++step < task.k_steps);
-  wait_for_products<0>();
-#pragma unroll
-  for (int block = 0; block < Tile::blocks; ++block) fence_sums<Tile::columns>(sums[block]);
+  multiply_single<T, Tile, ROWS_CONTIGUOUS>(task, memory, sums);
   __syncthreads();  // all have read X
-  store_single<T, Tile, ROWS_CONTIGUOUS>(task, place, x, sums);
+  put_single<T, Tile, ROWS_CONTIGUOUS>(memory.x, sums);
+  store_single<Tile, ROWS_CONTIGUOUS>(task, place, memory.x);
 #endif
 }
 

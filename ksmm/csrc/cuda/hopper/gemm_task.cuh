@@ -33,4 +33,14 @@ struct WideTask : GemmTask {
   int rows;  // n in all
 };
 
+// Of W spread over d planes: features are k d + j of X, and r d + j of Y.
+struct SpreadTask : GemmTask {
+  const void* w;  // as it is stored, with k contiguous
+  int64_t w_i, w_r, w_j;
+  const void* x_rows;
+  int64_t x_stride;  // from one n to the next
+  int rows, c, d;
+  uint32_t inverse_d;  // 2^32 / d, rounded up
+};
+
 }  // namespace ksmm::hopper

@@ -34,8 +34,9 @@ struct Shifted {
   static bool takes(const Problem& problem, const Operands& operands, const Machine& machine) {
     GemmView view;
     if (machine.capability != 90 || problem.dtype == Dtype::float32 || problem.layout != Layout::batch_last ||
-        problem.batch == 0 || rows_fit(problem, operands) || !view_problem(problem, operands, &view))
+        problem.batch == 0 || rows_fit(problem, operands))
       return false;
+    view_problem(problem, operands, &view);
     const double tiles = static_cast<double>(view.groups_i) * view.groups_j * parts_of(view.b, COLUMNS) *
                          parts_of(view.rows, with_shifted_tile(size, [](auto tile) { return tile.step; }));
     const int64_t stride = operands.x_stride, longest = 16 * std::max(stride, problem.batch) + 16;
