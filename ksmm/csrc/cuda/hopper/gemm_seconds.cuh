@@ -66,13 +66,15 @@ double seconds_of_single(const GemmView& view, const Machine& machine) {
   const double of_shared = std::floor(machine.shared_limit / (Tile::shared_bytes(gemm_steps(view)) + 1024.0));
   const double of_registers = std::floor(65536.0 / (Tile::threads * (Tile::blocks * Tile::columns / 2 + 44)));
   const double blocks = std::max(1.0, std::min(of_shared, of_registers));  // of a multiprocessor
-  // threads make the spread W of each tile, D + 3 times eight instructions of a warp for 16 rows and 64 k
+  // threads make the spread W of each tile, D + 3 times eight instructions of a warp for 16 rows and 64 k; by 72 times
+  // all then takes 1.4 times as long as that
   const double d = static_cast<double>(view.spread), rounds = view.spread > 1 ? std::ceil(k_steps / d) : 0;
   const double spreading = tiles * rounds * Tile::columns / 16 * 8 * (d + 3) / (machine.multiprocessors * 1.8e9);
+  const double longer = view.spread > 1 ? 1.4 : 1;
   // blocks of 64 n write small products of large b slowly: 1,192,48,1 takes 7.4 instead of 5.7 us
   const double short_writes = Tile::blocks == 1 && writes > 2 * reads && kept == 1 ? 1.3 : 1;
   return 1.35e-6 + 0.2e-6 * k_steps + (0.45e-6 + 0.15e-6 * Tile::blocks) * rounds + 0.1 * cache +
-         std::max({memory, 0.53 * cache, matrix + spreading}) * (0.89 + 0.11 * passes) * (1 + 0.43 / blocks) *
+         longer * std::max({memory, 0.53 * cache, matrix + spreading}) * (0.89 + 0.11 * passes) * (1 + 0.43 / blocks) *
              short_writes;
 }
 
