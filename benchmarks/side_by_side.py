@@ -39,7 +39,11 @@ def seconds_of_product(problem: Problem, name: str, protocol: Protocol) -> float
     Raises:
         ValueError: there is no implementation of that name, or it does not take the problem.
     """
-    implementation = implementation_for(problem, name)
+    return seconds_of_implementation(problem, implementation_for(problem, name), protocol)
+
+
+def seconds_of_implementation(problem: Problem, implementation: Implementation, protocol: Protocol) -> float:
+    """The same of an implementation that takes the problem."""
     inputs = make_inputs(problem, protocol.seed)
     packed = implementation.pack(inputs.weight, problem.layout)
     with timer.strict_precision(), torch.no_grad():
