@@ -93,7 +93,14 @@ def common_legend(figure: Figure, panels: Iterable[Axes], columns: int) -> None:
     )
 
 
+_MOST_TICKS = 9
+"""More labels than that run into each other where two panels share a row."""
+
+
 def _ticks(low: float, high: float) -> list[float]:
-    # 0.5, 1, 2, 5, 10 … where they are enough; a narrow axis has more.
-    ticks = [m * 10.0**k for k in range(-9, 9) for m in (1, 2, 5) if low <= m * 10.0**k <= high]
+    # 0.5, 1, 2, 5, 10 … where they are enough; a narrow axis has more, a wide one fewer.
+    for mantissas in ((1, 2, 5), (1, 3), (1,)):
+        ticks = [m * 10.0**k for k in range(-9, 9) for m in mantissas if low <= m * 10.0**k <= high]
+        if len(ticks) <= _MOST_TICKS:
+            break
     return [float(f"{tick:.6g}") for tick in ticks] if len(ticks) >= 3 else round_numbers(low, high)

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import style
 from curves import Curve
+from matplotlib.figure import Figure
 
 import fig19_time_over_roofline as fig19  # isort: skip - found through conftest
 import fig20_speedup_over_rivals as fig20  # isort: skip
@@ -66,6 +67,20 @@ def test_the_line_drawn_is_the_share(draw, expected):
 def test_limits_show_one_and_end_somewhere():
     low, high = curves.limits_of([Curve("dense", np.array([3.0, 1e6]), 2)])
     assert low < 1 and high == curves.FARTHEST
+
+
+@pytest.mark.parametrize(
+    ("limits", "ticks"),
+    [
+        ((0.9, 55), [1, 2, 5, 10, 20, 50]),
+        ((0.0035, 31), [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30]),
+        ((1e-4, 1e4), [1e-4, 1e-3, 0.01, 0.1, 1, 10, 100, 1000, 1e4]),
+    ],
+)
+def test_labels_of_a_wide_axis_have_room(limits, ticks):
+    axes = Figure().add_subplot()
+    curves.share_axes([axes], limits)
+    assert axes.get_xticks().tolist() == ticks
 
 
 def test_time_over_roofline(few, tmp_path):
