@@ -1,6 +1,7 @@
 """Every configuration of the kernel on a handful of rows, such as the tokens that a language model decodes.
 
     python benchmarks/few_rows.py --dtype float32 > few_rows.csv
+    python benchmarks/few_rows.py --patterns 1,48,48,2 1,64,64,3 --batches 77 1024 25088    # of any number, too
 
 A row for each factor, batch size and configuration, `chosen` for the cost model's choice. The times are of products
 replayed from a CUDA graph, which follow each other; the weights come from the L2 cache.

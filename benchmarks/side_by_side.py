@@ -39,11 +39,7 @@ def seconds_of_product(problem: Problem, name: str, protocol: Protocol) -> float
     Raises:
         ValueError: there is no implementation of that name, or it does not take the problem.
     """
-    return seconds_of_implementation(problem, implementation_for(problem, name), protocol)
-
-
-def seconds_of_implementation(problem: Problem, implementation: Implementation, protocol: Protocol) -> float:
-    """The same of an implementation that takes the problem."""
+    implementation = implementation_for(problem, name)
     inputs = make_inputs(problem, protocol.seed)
     packed = implementation.pack(inputs.weight, problem.layout)
     with timer.strict_precision(), torch.no_grad():

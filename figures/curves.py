@@ -14,6 +14,9 @@ from scales import round_numbers, set_ticks
 FARTHEST = 50.0
 """Where the axis ends, however large the ratios are: what lies beyond differs in nothing that matters."""
 
+_MOST_TICKS = 9
+"""More labels than that run into each other where two panels share a row."""
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -91,10 +94,6 @@ def common_legend(figure: Figure, panels: Iterable[Axes], columns: int) -> None:
         frameon=False,
         handlelength=3,
     )
-
-
-_MOST_TICKS = 9
-"""More labels than that run into each other where two panels share a row."""
 
 
 def _ticks(low: float, high: float) -> list[float]:

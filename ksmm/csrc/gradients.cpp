@@ -109,13 +109,15 @@ at::Tensor weight_gradient_by_kernel(const at::Tensor& x, const at::Tensor& y_gr
 // Whether the kernel of the device is the faster way. In batch_first its operands have to be turned: on an H200, with
 // float16 and 25,088 rows, it takes 0.65 to 0.73 of the time of batched products for two of them, and 1.07 to 1.45
 // times as long for eight and more; with d = 1 batched products copy nothing, and took 0.28 to 1.18 of its time.
-// In float32 parts of the batch are summed, which batch_last lends itself to, where tiles are few for a GPU.
+// In float32 parts of the batch are summed, which batch_last lends itself to, where tiles are few for a GPU: four
+// waves, or one where batch_first has to be turned for that (two waves took 1.1 to 1.3 times as long so).
 bool kernel_pays(const at::Tensor& x, const at::Tensor& y_gradient, std::string_view layout,
                  c10::SymIntArrayRef sizes) {
   if (!x.is_cuda() || x.scalar_type() != y_gradient.scalar_type() || at::GradMode::is_enabled()) return false;
   const c10::SymInt &a = sizes[0], &b = sizes[1], &c = sizes[2], &d = sizes[3];
   if (x.element_size() == 4)
-    return a * d > 1 && a * d * ((b + 127) / 128) * ((c + 127) / 128) <= (first(layout) ? 132 : 528);
+    return a * d > 1 &&
+           a * d * ((b + 127) / 128) * ((c + 127) / 128) <= (first(layout) ? 1 : 4) * ksmm::operators::wave_of_tiles;
   return x.element_size() == 2 && (!first(layout) || (d != 1 && a * d < 8));
 }
 

@@ -39,6 +39,8 @@ void check_gradient(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t
 constexpr int64_t most_batched_calls = 16;
 at::Tensor weight_gradient_batched(const at::Tensor& x, const at::Tensor& y, const c10::SymInt& a,
                                    const c10::SymInt& d);
+// A tile of 128 x 128 for each multiprocessor of an H200, on which the rules for weight gradients were measured.
+constexpr int64_t wave_of_tiles = 132;
 // The same as sums of so many parts of the batch, for products that are too few for a GPU. With a = 1 nothing is copied
 // but what the parts do not divide.
 at::Tensor weight_gradient_in_parts(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d, int64_t parts);

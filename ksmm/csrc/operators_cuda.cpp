@@ -102,10 +102,12 @@ bool batched_products_pay(const ksmm::WeightGradient& of) {
          (calls == 1 || bytes / 4e12 > 12e-6 * static_cast<double>(calls));
 }
 
-// How many parts of the batch give each multiprocessor several of so many tiles, with sums that are long enough each.
+// How many parts of the batch give each multiprocessor up to eight of so many tiles, with sums that are long enough
+// each.
 int64_t parts_for(int64_t tiles, int64_t batch) {
+  constexpr int64_t shortest_sum = 1024;
   int64_t parts = 1;
-  while (2 * parts * tiles <= 1056 && batch / (2 * parts) >= 1024) parts *= 2;
+  while (2 * parts * tiles <= 8 * wave_of_tiles && batch / (2 * parts) >= shortest_sum) parts *= 2;
   return parts;
 }
 
@@ -116,7 +118,7 @@ at::Tensor weight_gradient_float32(const at::Tensor& x, const at::Tensor& y, int
   const int64_t tiles = d * ((b + 127) / 128) * ((c + 127) / 128);  // of an i
   const int64_t parts = parts_for(tiles, n), parts_of_all = parts_for(a * tiles, n);
   if (parts_of_all == 1) return weight_gradient_batched(x, y, a, d);
-  if (a == 1 || a > most_batched_calls || tiles * parts < 132)
+  if (a == 1 || a > most_batched_calls || tiles * parts < wave_of_tiles)
     return weight_gradient_in_parts(x, y, a, d, a == 1 ? parts : parts_of_all);
   std::vector<at::Tensor> of_i;  // without copies
   for (int64_t i = 0; i < a; ++i)
