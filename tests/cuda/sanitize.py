@@ -42,7 +42,7 @@ PATTERNS = [
     *[(1, 192, 40, 2), (1, 48, 40, 6), (1, 48, 72, 16), (1, 128, 136, 1)],
     *[(1, 48, 24, 4), (1, 96, 24, 4)],  # strict tiles of 48 and 96 r of four planes, ...
     *[(1, 64, 24, 3), (1, 128, 24, 2)],  # ... of 64 of three, and of 128 of two
-    (1, 72, 520, 1),  # c from which on warpgroups of gemm are a stage apart
+    (72, 40, 136, 1),  # more tiles than there are blocks of gemm that stay, of three stages
 ]
 CHAINS = [  # two factors, which one launch takes (the last one for a handful of rows)
     ((1, 40, 64, 2), (2, 64, 40, 1)),

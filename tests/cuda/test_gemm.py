@@ -1,4 +1,4 @@
-"""The gemm kernels where tiles end: whole runs of 128 n and what is left, and warpgroups that do not keep step.
+"""The gemm kernels where tiles end: whole runs of 128 n and what is left, and sums that leave while others multiply.
 
 Blocks with one tile each, too: as many stages of c as there may be, and tiles along r; and W spread over planes.
 """
@@ -21,7 +21,11 @@ WIDE = tuple(f"gemm wide {columns}" for columns in (64, 96, 128, 192))
 SINGLE = tuple(f"gemm single {tile}" for tile in ("r48 n128", "r64 n64", "r64 n128", "r96 n64", "r96 n128"))
 SINGLE_OF_SEVERAL = ("gemm single r64 n64", "gemm single r64 n128", "gemm single r128 n64", "gemm single r192 n64")
 SPREADING = ("gemm single r64 n64", "gemm single r64 n128", "gemm single r96 n128")  # for d > 1 in batch_first
-STREAMED = tuple(f"gemm streamed {columns}" for columns in (64, 96, 128, 192, 256))
+STAYING = (
+    *(f"gemm streamed {columns}" for columns in (64, 96, 128, 256)),
+    "gemm alternating 128",
+    "gemm alternating 192",
+)
 
 if torch.cuda.is_available() and torch.cuda.get_device_capability() != (9, 0):
     pytest.skip("the copy engine is that of compute capability 9.0", allow_module_level=True)
@@ -54,13 +58,13 @@ def test_tiles_of_every_multiprocessor(operator, name: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("name", STREAMED)
+@pytest.mark.parametrize("name", STAYING)
 @pytest.mark.parametrize(("layout", "d"), [("batch_last", 3), ("batch_first", 1)])
-# seven stages of c, eight, from which on one warpgroup is a stage behind, and nine; a block's tiles are one or several
-@pytest.mark.parametrize(("c", "batch"), [(448, 5_000), (512, 64), (512, 25_088), (520, 5_000), (1024, 8_000)])
-def test_warpgroups_a_stage_apart(
-    operator, name: str, dtype: torch.dtype, layout: str, d: int, c: int, batch: int
-) -> None:
+# one stage of c, whose two parts of sums follow each other, two, three and more; a block's tiles are one or several
+@pytest.mark.parametrize(
+    ("c", "batch"), [(40, 5_000), (64, 64), (128, 5_000), (136, 8_000), (512, 64), (512, 25_088), (1032, 5_000)]
+)
+def test_blocks_that_stay(operator, name: str, dtype: torch.dtype, layout: str, d: int, c: int, batch: int) -> None:
     b = 64 if name == "gemm streamed 96" else 320
     check(operator, name, Problem(Pattern(2, b, c, d), batch, dtype, layout, "cuda"))
 

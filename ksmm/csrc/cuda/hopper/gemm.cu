@@ -12,8 +12,8 @@ namespace {
 constexpr GemmTile tiles[] = {{GemmHold::single, 48, 2},    {GemmHold::single, 64, 1}, {GemmHold::single, 64, 2},
                               {GemmHold::single, 96, 1},    {GemmHold::single, 96, 2}, {GemmHold::single, 128, 1},
                               {GemmHold::single, 192, 1},   {GemmHold::streamed, 64},  {GemmHold::streamed, 96},
-                              {GemmHold::streamed, 128},    {GemmHold::streamed, 192}, {GemmHold::streamed, 256},
-                              {GemmHold::alternating, 128}, {GemmHold::wide, 64},      {GemmHold::wide, 96},
+                              {GemmHold::streamed, 128},    {GemmHold::streamed, 256}, {GemmHold::alternating, 128},
+                              {GemmHold::alternating, 192}, {GemmHold::wide, 64},      {GemmHold::wide, 96},
                               {GemmHold::wide, 128},        {GemmHold::wide, 192}};
 
 // Y is written 64 columns at a time, which must not reach into the next tile.
@@ -145,9 +145,9 @@ Configurations gemm_configurations() {
       gemm_configuration<GemmHold::streamed, 64>("gemm streamed 64"),
       gemm_configuration<GemmHold::streamed, 96>("gemm streamed 96"),
       gemm_configuration<GemmHold::streamed, 128>("gemm streamed 128"),
-      gemm_configuration<GemmHold::streamed, 192>("gemm streamed 192"),
       gemm_configuration<GemmHold::streamed, 256>("gemm streamed 256"),
       gemm_configuration<GemmHold::alternating, 128>("gemm alternating 128"),
+      gemm_configuration<GemmHold::alternating, 192>("gemm alternating 192"),
       gemm_configuration<GemmHold::wide, 64>("gemm wide 64"),
       gemm_configuration<GemmHold::wide, 96>("gemm wide 96"),
       gemm_configuration<GemmHold::wide, 128>("gemm wide 128"),

@@ -26,7 +26,9 @@ __device__ void multiply_alternating(const typename Tile::Task& task, Alternatin
                                      unsigned char* weight, unsigned char* staging) {
   const int rank = static_cast<int>(rank_in_cluster());
   const int warpgroup = threadIdx.x / 128, thread = threadIdx.x % 128;
-  using Outlet = std::conditional_t<Tile::wide, WideOutlet<T, Tile>, AlternatingOutlet<T, Tile, ROWS_CONTIGUOUS>>;
+  using Boxes = std::conditional_t<Tile::paired, AlternatingOutlet<T, Tile, ROWS_CONTIGUOUS>,
+                                   SingleBoxOutlet<T, Tile, ROWS_CONTIGUOUS>>;
+  using Outlet = std::conditional_t<Tile::wide, WideOutlet<T, Tile>, Boxes>;
   Outlet outlet{staging + warpgroup * Tile::outlet_bytes, 1 + warpgroup};
   const auto release = [&](int slot) {
     if (thread < Tile::cluster) shared.empty[slot].arrive_at(thread);

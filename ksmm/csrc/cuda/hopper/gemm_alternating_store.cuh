@@ -26,11 +26,12 @@ struct AlternatingTile {
                 "or a warpgroup would wait for ever");
   static constexpr int x_bytes = blocks * gemm_box;
   static constexpr int weight_bytes = columns * 128;
-  // Of a warpgroup's outlet: boxes of 32 r by 128 n, or pairs of boxes of 64 by 64.
-  static constexpr int boxes = wide ? (columns == 64 ? 4 : 3) : 2;
+  // Of a warpgroup's outlet: boxes of 32 r by 128 n, pairs of boxes of 64 by 64, or single ones.
+  static constexpr bool paired = !wide && columns == 128;
+  static constexpr int boxes = wide ? (columns == 64 ? 4 : 3) : paired ? 2 : 3;
   // From row to row of a box: 16 bytes more than there are to store, so that eight rows begin in different banks.
   static constexpr int pitch = 2 * gemm_run + 16;
-  static constexpr int box_bytes = wide ? gemm_part * pitch : 2 * gemm_box;
+  static constexpr int box_bytes = wide ? gemm_part * pitch : paired ? 2 * gemm_box : gemm_box;
   static constexpr int outlet_bytes = boxes * box_bytes;
   static constexpr int staging_bytes = warpgroups * outlet_bytes;
   static constexpr int shared_bytes = stages * (x_bytes + weight_bytes) + staging_bytes + 2304;
@@ -85,6 +86,18 @@ struct AlternatingOutlet {
           store_box<false>(task.y, part, n + pair * 64 + row, r + of * 64, i, j);
       }
     commit_stores();
+  }
+};
+
+// The same box by box, where there is no room for pairs.
+template <class T, class Tile, bool ROWS_CONTIGUOUS>
+struct SingleBoxOutlet : Outlet<T, ROWS_CONTIGUOUS, Tile::boxes> {
+  __device__ void put(const float (&sums)[Tile::blocks][Tile::columns / 2], const GemmTask& task, int n, int r0, int i,
+                      int j) {
+#pragma unroll
+    for (int block = 0; block < Tile::blocks; ++block)
+      Outlet<T, ROWS_CONTIGUOUS, Tile::boxes>::template put<Tile::columns>(sums[block], task, n + block * gemm_rows, r0,
+                                                                           i, j);
   }
 };
 

@@ -16,11 +16,7 @@ namespace ksmm::hopper {
 // As many stages as there is room for: four of 256 columns leave room for a quarter of Y in the outlets, and three with
 // more for Y measured slower.
 template <int COLUMNS>
-using StreamedOf = StreamedTile<COLUMNS,
-                                COLUMNS <= 64    ? 7
-                                : COLUMNS <= 128 ? 6
-                                                 : 4,
-                                COLUMNS == 192 ? 3 : 2>;
+using StreamedOf = StreamedTile<COLUMNS, COLUMNS <= 64 ? 7 : COLUMNS <= 128 ? 6 : 4, 2>;
 
 // Calls run(tile) with the type of the tile; run returns the same for each.
 template <class Run>
@@ -30,11 +26,15 @@ auto with_gemm_tile(GemmTile tile, Run run) {
       case 64: return run(StreamedOf<64>());
       case 96: return run(StreamedOf<96>());
       case 128: return run(StreamedOf<128>());
-      case 192: return run(StreamedOf<192>());
       default: return run(StreamedOf<256>());
     }
   }
-  if (tile.hold == GemmHold::alternating) return run(AlternatingTile<128, 5, false>());
+  if (tile.hold == GemmHold::alternating) {
+    switch (tile.columns) {
+      case 128: return run(AlternatingTile<128, 5, false>());
+      default: return run(AlternatingTile<192, 4, false>());
+    }
+  }
   if (tile.hold == GemmHold::wide) {
     switch (tile.columns) {
       case 64: return run(AlternatingTile<64, 6, true>());
@@ -202,7 +202,7 @@ cudaError_t launch_tile(const GemmView& view, AlternatingTile<COLUMNS, STAGES, W
     if constexpr (WIDE)
       error = describe_wide<Tile>(&task, view);
     else
-      error = describe_gemm(&task, view, Tile::columns / Tile::cluster, gemm_part);
+      error = describe_gemm(&task, view, Tile::columns / Tile::cluster, Tile::paired ? gemm_part : 64);
     if (error != cudaSuccess) return error;
     count_tiles<Tile, rows_of_pair>(&task, view);
     return launch_overlapping(alternating_kernel<T, Tile, ROWS_CONTIGUOUS>,

@@ -17,7 +17,8 @@ inline double gemm_rounded_up(double size, double multiple) { return std::ceil(s
 inline double gemm_slowness(const GemmView& view, GemmTile tile) {
   const bool whole = view.b % 128 == 0 || (view.b >= 96 && view.b < 128),
              writes = view.c <= 128 || view.b >= 4 * view.c;
-  if (tile.hold == GemmHold::streamed) return 1.05;
+  if (tile.hold == GemmHold::streamed) return tile.columns == 256 ? 1.03 : 1.05;
+  if (tile.hold == GemmHold::alternating && tile.columns == 192) return 1.04;
   if (tile.hold == GemmHold::alternating) return whole && writes ? 1.02 : 1.15;
   if (view.b > tile.columns) return view.b < 4 * view.c ? 1.05 : view.c > 128 ? 1.0 : 1.12;
   return 0.95 + 0.06 * (tile.columns - static_cast<double>(view.b)) / static_cast<double>(view.b);
@@ -35,10 +36,7 @@ inline double seconds_of_pairs(const GemmView& view, GemmTile tile, const Machin
   const double slower = gemm_slowness(view, tile) * (0.99 + 0.01 * passes);
   const double memory = slower * (reads / 1.03 + writes / 0.8) / machine.memory_rate;
   const double operations = 2 * planes * rows * columns * gemm_rounded_up(view.c, gemm_step);
-  const bool staggered = tile.hold == GemmHold::streamed && gemm_steps(view) >= steps_for_turns;
-  const double reached = tile.hold == GemmHold::wide && tile.columns == 192 ? 0.9
-                         : staggered && tile.columns == 256                 ? 0.86
-                                                                            : 0.83;
+  const double reached = tile.columns == 192 ? 0.95 : tile.columns == 256 ? 0.92 : 0.83;
   const double matrix = operations / (reached * machine.matrix_rate) * waves;
   // what comes out of the L2 cache: X for each tile of columns, W for each pair, and Y into it
   const double x_reads = view.c * rows * passes, weight_reads = view.c * columns * rows / rows_of_pair;

@@ -4,7 +4,7 @@
 // and one warp fills the ring, also while they write Y.
 #pragma once
 
-#include "gemm_pairs.cuh"
+#include "gemm_parted.cuh"
 
 namespace ksmm::hopper {
 
@@ -15,7 +15,13 @@ struct StreamedTile {
   static constexpr int buffers = BUFFERS_;  // of a warpgroup's outlet
   static constexpr int warpgroups = 2;
   static constexpr int cluster = 2;
-  static constexpr int threads = 128 * warpgroups + 32;
+  static constexpr int consumers = 128 * warpgroups;
+  // Whether sums leave in two parts (gemm_parted.cuh), which takes registers that a third warpgroup hands over.
+  static constexpr bool parted = columns == 256;
+  static constexpr int threads = consumers + (parted ? 128 : 32);
+  static constexpr int registers = 216, helper_registers = 24;
+  static_assert(!parted || registers_suffice<consumers, registers, 128, helper_registers>,
+                "or a warpgroup would wait for ever");
   static constexpr int x_bytes = warpgroups * gemm_box;
   static constexpr int weight_bytes = columns * 128;
   static constexpr int staging_bytes = warpgroups * buffers * gemm_box;
@@ -36,10 +42,6 @@ struct StreamedShared {
   }
 };
 
-// From so many stages on one warpgroup stays a stage behind the other, so that one multiplies while the other is on its
-// way to Y: for c of 768 and more in float16 up to a seventh less time with 192 columns, and 3 % with 256.
-constexpr int steps_for_turns = 8;
-
 template <class T, class Tile, bool ROWS_CONTIGUOUS>
 __device__ void multiply_streamed(const GemmTask& task, StreamedShared<Tile>& shared, unsigned char* x,
                                   unsigned char* weight, unsigned char* staging) {
@@ -49,7 +51,6 @@ __device__ void multiply_streamed(const GemmTask& task, StreamedShared<Tile>& sh
   const auto release = [&](int slot) {
     if (thread < Tile::cluster) shared.empty[slot].arrive_at(thread);
   };
-  constexpr int stagger_barrier = 1 + Tile::warpgroups;
   float sums[Tile::columns / 2];
   Ring<Tile::stages> ring;
   BiasFetch<Tile::columns> fetch;
@@ -66,11 +67,8 @@ __device__ void multiply_streamed(const GemmTask& task, StreamedShared<Tile>& sh
       const PairPlace<Tile> later(task, next, rank);
       fetch.read(task, later.r, later.i, later.j);
     }
-    const bool staggered = tile == static_cast<int>(blockIdx.x) / Tile::cluster && task.k_steps >= steps_for_turns;
-    if (staggered && warpgroup == 1) synchronize(stagger_barrier, 128 * Tile::warpgroups);
     int last_slot = 0, step = 0;
     do {  // once at least: a loop that may be left out makes the compiler serialise the products
-      if (staggered && warpgroup == 0 && step == 1) arrive(stagger_barrier, 128 * Tile::warpgroups);
       shared.full[ring.slot].wait(ring.phase);
       begin_products();
       multiply_stage<T, Tile::columns, ROWS_CONTIGUOUS>(
@@ -103,10 +101,17 @@ __global__ __launch_bounds__(Tile::threads, 1) void streamed_kernel(const __grid
   __syncthreads();
   synchronize_cluster();
   wait_for_kernels_before();
-  if (threadIdx.x < 128 * Tile::warpgroups)
-    multiply_streamed<T, Tile, ROWS_CONTIGUOUS>(task, shared, x, weight, staging);
-  else if (threadIdx.x == 128 * Tile::warpgroups)
-    feed_pairs<Tile, ROWS_CONTIGUOUS>(task, shared, x, weight);
+  if (threadIdx.x < Tile::consumers) {
+    if constexpr (Tile::parted) {
+      grow_registers<Tile::registers>();
+      multiply_parted<T, Tile, ROWS_CONTIGUOUS>(task, shared, x, weight, staging);
+    } else {
+      multiply_streamed<T, Tile, ROWS_CONTIGUOUS>(task, shared, x, weight, staging);
+    }
+  } else {
+    if constexpr (Tile::parted) shrink_registers<Tile::helper_registers>();
+    if (threadIdx.x == Tile::consumers) feed_pairs<Tile, ROWS_CONTIGUOUS>(task, shared, x, weight);
+  }
   __syncwarp();
   synchronize_cluster();  // the other block may still load into this one, and arrive at its barriers
 #endif
