@@ -20,7 +20,7 @@ using namespace ksmm;
 // The rates as machine.cu gives them there.
 Machine h200() {
   Machine machine = {};
-  machine.capability = 90, machine.multiprocessors = 132, machine.pairs = 66, machine.octets = 15,
+  machine.capability = 90, machine.multiprocessors = 132, machine.pairs = 66, machine.quads = 30, machine.octets = 15,
   machine.shared_limit = 232448, machine.overlaps = true;
   machine.memory_rate = 4.29e12, machine.cache_rate = 5.5e12, machine.matrix_rate = 7.23e14, machine.float_rate = 51e12;
   return machine;

@@ -17,6 +17,7 @@ struct Machine {
   int capability;  // 90 for 9.0
   int multiprocessors;
   int pairs;           // clusters of two blocks that run at a time where a block fills a multiprocessor
+  int quads;           // clusters of four
   int octets;          // clusters of eight
   int shared_limit;    // bytes of shared memory that a block may have
   double memory_rate;  // bytes per second of device memory, read and written

@@ -49,10 +49,11 @@ cudaError_t ask(int device, Machine* machine) {
   machine->multiprocessors = properties.multiProcessorCount;
   machine->shared_limit = static_cast<int>(properties.sharedMemPerBlockOptin);
   if (machine->capability == 90) error = count_clusters(2, *machine, &machine->pairs);
-  if (machine->capability == 90 && count_clusters(8, *machine, &machine->octets) != cudaSuccess) {
-    cudaGetLastError();  // a part of a device may have no room for eight
-    machine->octets = 0;
-  }
+  for (const auto& [blocks, count] : {std::pair{4, &machine->quads}, {8, &machine->octets}})
+    if (machine->capability == 90 && count_clusters(blocks, *machine, count) != cudaSuccess) {
+      cudaGetLastError();  // a part of a device may have no room for so many
+      *count = 0;
+    }
   if (error == cudaSuccess) error = ask_what_overlaps(machine);
   const double cycles = 1e3 * clock_in_khz * properties.multiProcessorCount;
   const double pins = 2e3 * memory_in_khz * properties.memoryBusWidth / 8;

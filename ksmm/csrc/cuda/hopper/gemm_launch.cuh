@@ -16,7 +16,11 @@ namespace ksmm::hopper {
 // As many stages as there is room for: four of 256 columns leave room for a quarter of Y in the outlets, and three with
 // more for Y measured slower.
 template <int COLUMNS>
-using StreamedOf = StreamedTile<COLUMNS, COLUMNS <= 64 ? 7 : COLUMNS <= 128 ? 6 : 4, 2>;
+using StreamedOf = StreamedTile<COLUMNS,
+                                COLUMNS <= 64    ? 7
+                                : COLUMNS <= 128 ? 6
+                                                 : 4,
+                                2>;
 
 // Calls run(tile) with the type of the tile; run returns the same for each.
 template <class Run>

@@ -11,7 +11,7 @@ namespace ksmm::hopper {
 template <int FIRST, int COLUMNS, int ALL>
 __device__ auto& part_of(float (&sums)[ALL]) {
   static_assert(FIRST + COLUMNS <= 2 * ALL, "columns of the tile");
-  return *reinterpret_cast<float(*)[COLUMNS / 2]>(&sums[FIRST / 2]);
+  return *reinterpret_cast<float (*)[COLUMNS / 2]>(&sums[FIRST / 2]);
 }
 
 template <class T, class Tile, bool ROWS_CONTIGUOUS, class Shared>
@@ -39,7 +39,7 @@ __device__ void multiply_parted(const GemmTask& task, Shared& shared, unsigned c
                                                 own_weight + ring.slot * Tile::weight_bytes + first_column * 128);
     commit_products();
   };
-  const auto put = [&](const float(&some)[part / 2], const PairPlace<Tile>& place, int first_column) {
+  const auto put = [&](const float (&some)[part / 2], const PairPlace<Tile>& place, int first_column) {
     outlet.template put<part>(some, task, place.n + warpgroup * gemm_rows, place.r + first_column, place.i, place.j);
   };
   const auto release = [&](int slot) {

@@ -36,7 +36,10 @@ inline double seconds_of_pairs(const GemmView& view, GemmTile tile, const Machin
   const double slower = gemm_slowness(view, tile) * (0.99 + 0.01 * passes);
   const double memory = slower * (reads / 1.03 + writes / 0.8) / machine.memory_rate;
   const double operations = 2 * planes * rows * columns * gemm_rounded_up(view.c, gemm_step);
-  const double reached = tile.columns == 192 ? 0.95 : tile.columns == 256 ? 0.92 : 0.83;
+  const double reached = tile.columns < 192            ? 0.83
+                         : tile.columns == 256         ? 0.92
+                         : tile.hold == GemmHold::wide ? 0.95
+                                                       : 0.93;
   const double matrix = operations / (reached * machine.matrix_rate) * waves;
   // what comes out of the L2 cache: X for each tile of columns, W for each pair, and Y into it
   const double x_reads = view.c * rows * passes, weight_reads = view.c * columns * rows / rows_of_pair;

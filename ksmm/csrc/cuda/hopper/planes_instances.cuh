@@ -19,8 +19,9 @@ cudaError_t launch_planes(const Problem& problem, const Operands& operands, cons
   if (error != cudaSuccess) return error;
   if (Tile::staged) error = describe_tensor(&y, operands.y, problem.dtype, planes_y<Tile>(problem), 0);
   if (error != cudaSuccess) return error;
-  const int64_t tiles_r = tiles_of(problem.b, Tile::r), tiles_j = tiles_of(problem.d, Tile::j);
-  const int64_t tiles_n = tiles_of(problem.batch, Tile::n), tiles = problem.a * tiles_r * tiles_j * tiles_n;
+  const int64_t tiles_r = tiles_of(problem.b, Tile::r * Tile::along_r), tiles_j = tiles_of(problem.d, Tile::j);
+  const int64_t tiles_n = tiles_of(problem.batch, Tile::n * Tile::along_n);
+  const int64_t tiles = problem.a * tiles_r * tiles_j * tiles_n;
   const PlanesTask task = {static_cast<uint16_t*>(operands.y),
                            static_cast<const uint16_t*>(operands.bias),
                            problem.batch,
@@ -32,8 +33,9 @@ cudaError_t launch_planes(const Problem& problem, const Operands& operands, cons
                            static_cast<int>(tiles_j),
                            static_cast<int>(tiles_n),
                            tiles};
-  return launch_overlapping(planes_kernel<T, Tile>, std::min<int64_t>(tiles, machine.multiprocessors), Tile::threads,
-                            Tile::shared_bytes, 1, stream, task, x, weight, y);
+  return launch_overlapping(planes_kernel<T, Tile>,
+                            Tile::cluster * std::min<int64_t>(tiles, clusters_of<Tile>(machine)), Tile::threads,
+                            Tile::shared_bytes, Tile::cluster, stream, task, x, weight, y);
 }
 
 }  // namespace ksmm::hopper

@@ -16,27 +16,68 @@ struct PlanesShared {
   Barrier full[Tile::stages], empty[Tile::stages];
 };
 
+// A block of a cluster, and those that it shares X or W with.
+template <class Tile>
+struct PlanesCluster {
+  static constexpr int R = Tile::along_r, N = Tile::along_n;
+  static constexpr int sharers = R + N - 1;  // of X or W, itself among them
+  int rank;
+
+  __device__ PlanesCluster() : rank(Tile::cluster > 1 ? static_cast<int>(rank_in_cluster()) : 0) {}
+  __device__ int along_r() const { return rank / N; }
+  __device__ int along_n() const { return rank % N; }
+  // A bit for each block with the same X, and with the same W.
+  __device__ uint16_t with_same_x() const {
+    uint16_t blocks = 0;
+    for (int r = 0; r < R; ++r) blocks |= 1u << (along_n() + N * r);
+    return blocks;
+  }
+  __device__ uint16_t with_same_weight() const { return ((1u << N) - 1) << N * along_r(); }
+  // All of either, by numbers below `sharers`: those with the same X come first.
+  __device__ int sharer(int number) const {
+    return number < R ? along_n() + N * number : N * along_r() + (along_n() + 1 + number - R) % N;
+  }
+};
+
 // One thread fetches X and W: X first, which comes from further away.
 template <class Tile>
 __device__ void produce_planes(const PlanesTask& task, const CUtensorMap& x, const CUtensorMap& weight, char* ring,
                                PlanesShared<Tile>& shared) {
+  const PlanesCluster<Tile> cluster;
+  const uint16_t same_x = cluster.with_same_x(), same_weight = cluster.with_same_weight();
   Ring<Tile::stages> at;
-  for (int64_t tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
-    const PlanesOrigin origin = planes_origin<Tile>(task, tile);
+  for (int64_t tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster) {
+    const PlanesOrigin origin = planes_origin<Tile>(task, tile, cluster.rank);
     for (int k = 0; k < task.c; k += Tile::k, at.advance()) {
-      shared.empty[at.slot].wait(at.phase ^ 1);
       Barrier& full = shared.full[at.slot];
       char* stage = ring + at.slot * Tile::stage_bytes;
+      if constexpr (Tile::cluster > 1)
+        shared.empty[at.slot].wait_for_cluster(at.phase ^ 1);
+      else
+        shared.empty[at.slot].wait(at.phase ^ 1);
       full.arrive_expecting(Tile::stage_bytes);
+      const auto fetch = [&](uint16_t blocks, bool shared_by_several, char* to, const CUtensorMap& map, Keep keep,
+                             auto... at_coordinates) {
+        if (shared_by_several)
+          load_for(blocks, to, map, full, keep, at_coordinates...);
+        else
+          load(to, map, full, keep, at_coordinates...);
+      };
       if constexpr (Tile::wide) {
-        load(stage, x, full, Keep::normal, origin.j, k, origin.i, origin.n);
+        const int n = cluster.along_r() * Tile::own_n;
+        fetch(same_x, Tile::along_r > 1, stage + n * Tile::run_bytes, x, Keep::normal, origin.j, k, origin.i,
+              origin.n + n);
       } else {
 #pragma unroll
-        for (int box = 0; box < Tile::boxes; ++box)
-          load(stage + box * Tile::n * Tile::row_bytes, x, full, Keep::normal,
-               k * Tile::j + box * (Tile::row_bytes / 2), origin.i, origin.n);
+        for (int own = 0; own < Tile::own_boxes; ++own) {
+          const int box = own * Tile::along_r + cluster.along_r();
+          fetch(same_x, Tile::along_r > 1, stage + box * Tile::n * Tile::row_bytes, x, Keep::normal,
+                k * Tile::j + box * (Tile::row_bytes / 2), origin.i, origin.n);
+        }
       }
-      load(stage + Tile::x_bytes, weight, full, Keep::last_out, k, origin.r, origin.j, origin.i);
+      const int plane = cluster.along_n() * Tile::own_planes;
+      fetch(same_weight, Tile::along_n > 1, stage + Tile::x_bytes + plane * Tile::plane_bytes, weight, Keep::last_out,
+            k, origin.r, origin.j + plane, origin.i);
     }
   }
 }
@@ -55,10 +96,12 @@ __device__ void consume_planes(const PlanesTask& task, uint32_t ring, PlanesShar
   constexpr int P = Tile::planes;
   const PlanesFragments<Tile> fragments(warpgroup, thread);
   const uint32_t first_plane = Tile::split ? warpgroup * P * Tile::plane_bytes : 0;
+  const PlanesCluster<Tile> cluster;
+  const int lane = thread % 32, sharer = cluster.sharer(lane);
   Ring<Tile::stages> at;
   int turn = 0;  // which of two chunks is next
-  for (int64_t tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
-    const PlanesOrigin origin = planes_origin<Tile>(task, tile);
+  for (int64_t tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster) {
+    const PlanesOrigin origin = planes_origin<Tile>(task, tile, cluster.rank);
     float sums[P][Tile::r / 2];
     start_planes<T, Tile>(sums, task, origin, warpgroup, thread % 32);
     for (int k = 0; k < task.c; k += Tile::k, at.advance()) {
@@ -77,7 +120,11 @@ __device__ void consume_planes(const PlanesTask& task, uint32_t ring, PlanesShar
         commit_products();
         wait_for_products<0>();
       }
-      if (thread % 32 == 0) shared.empty[at.slot].arrive();
+      if constexpr (Tile::cluster > 1) {
+        if (lane < cluster.sharers) shared.empty[at.slot].arrive_at(sharer);
+      } else if (lane == 0) {
+        shared.empty[at.slot].arrive();
+      }
     }
     if constexpr (Tile::staged)
       PlanesStagedStore<T, Tile>::store(task, y, chunks, origin, sums, warpgroup, thread, turn);
@@ -92,26 +139,33 @@ __global__ void __launch_bounds__(Tile::threads, 1)
     planes_kernel(const PlanesTask task, const __grid_constant__ CUtensorMap x,
                   const __grid_constant__ CUtensorMap weight, const __grid_constant__ CUtensorMap y) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  static_assert(registers_suffice<256, 240, 128, 24>);
+  constexpr int registers = Tile::cluster > 1 ? 232 : 240, helper_registers = Tile::cluster > 1 ? 40 : 24;
+  static_assert(registers_suffice<256, registers, 128, helper_registers>);
   extern __shared__ char dynamic[];
   __shared__ PlanesShared<Tile> shared;
   char* ring = dynamic + (1024 - shared_address(dynamic) % 1024) % 1024;
   if (threadIdx.x == 0) {
-    for (int slot = 0; slot < Tile::stages; ++slot) shared.full[slot].init(1), shared.empty[slot].init(8);
+    constexpr int warps = 8 * PlanesCluster<Tile>::sharers;
+    for (int slot = 0; slot < Tile::stages; ++slot) shared.full[slot].init(1), shared.empty[slot].init(warps);
     publish_barriers();
     prefetch_map(x), prefetch_map(weight);
     if (Tile::staged) prefetch_map(y);
   }
   __syncthreads();
+  if constexpr (Tile::cluster > 1) synchronize_cluster();
   wait_for_kernels_before();
   const int warpgroup = threadIdx.x / 128;
   if (warpgroup == 2) {
-    shrink_registers<24>();
+    shrink_registers<helper_registers>();
     if (threadIdx.x == 256) produce_planes<Tile>(task, x, weight, ring, shared);
   } else {
-    grow_registers<240>();
+    grow_registers<registers>();
     char* chunks = ring + Tile::stages * Tile::stage_bytes;
     consume_planes<T, Tile>(task, shared_address(ring), shared, chunks, y, warpgroup, threadIdx.x % 128);
+  }
+  if constexpr (Tile::cluster > 1) {
+    __syncwarp();
+    synchronize_cluster();  // other blocks may still load into this one, and arrive at its barriers
   }
 #endif
 }

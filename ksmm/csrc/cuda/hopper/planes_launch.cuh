@@ -13,7 +13,7 @@ namespace ksmm::hopper {
 template <class Tile>
 TensorBox planes_x(const Problem& problem, const Operands& operands) {
   const auto [a, b, c, d, batch, dtype, layout, precision] = problem;
-  if (Tile::wide) return {4, {d, c, a, batch}, {1, d, c * d, operands.x_stride}, {Tile::j, Tile::k, 1, Tile::n}};
+  if (Tile::wide) return {4, {d, c, a, batch}, {1, d, c * d, operands.x_stride}, {Tile::j, Tile::k, 1, Tile::own_n}};
   return {3, {c * d, a, batch}, {1, c * d, operands.x_stride}, {Tile::row_bytes / 2, 1, Tile::n}};
 }
 
@@ -23,7 +23,7 @@ TensorBox planes_weight(const Problem& problem, const Operands& operands) {
   return {4,
           {problem.c, problem.b, problem.d, problem.a},
           {1, strides[1], strides[3], strides[0]},
-          {Tile::k, Tile::r, Tile::j, 1}};
+          {Tile::k, Tile::r, Tile::own_planes, 1}};
 }
 
 // Only for staged tiles.
@@ -46,11 +46,18 @@ bool planes_y_is_aligned(const Problem& problem, const Operands& operands) {
          (!Tile::split || fits(problem.d, problem.b));
 }
 
+// How many clusters run at a time; blocks, where each is alone.
+template <class Tile>
+int clusters_of(const Machine& machine) {
+  return Tile::cluster == 1 ? machine.multiprocessors : Tile::cluster == 2 ? machine.pairs : machine.quads;
+}
+
 template <class Tile>
 bool planes_takes(const Problem& problem, const Operands& operands, const Machine& machine) {
   const bool planes_fit = Tile::wide ? problem.d > 16 : problem.d == Tile::j;
   return machine.capability == 90 && machine.shared_limit >= Tile::shared_bytes && problem.dtype != Dtype::float32 &&
-         problem.layout == Layout::batch_first && planes_fit && problem.c * problem.d <= INT32_MAX &&
+         clusters_of<Tile>(machine) > 0 && problem.layout == Layout::batch_first && planes_fit &&
+         problem.c * problem.d <= INT32_MAX &&
          can_describe(operands.x, problem.dtype, planes_x<Tile>(problem, operands)) &&
          can_describe(operands.weight, problem.dtype, planes_weight<Tile>(problem, operands)) &&
          planes_y_is_aligned<Tile>(problem, operands);
@@ -63,20 +70,25 @@ inline int64_t tiles_of(int64_t size, int64_t tile) { return (size + tile - 1) /
 // whichever is slowest, for as many rounds of tiles as there are.
 template <class Tile>
 double planes_seconds(const Problem& problem, const Machine& machine) {
-  const double tiles_r = tiles_of(problem.b, Tile::r), tiles_j = tiles_of(problem.d, Tile::j);
-  const double tiles = problem.a * tiles_r * tiles_j * tiles_of(problem.batch, Tile::n);
-  const double rounds = std::max(1.0, tiles / machine.multiprocessors);
-  const double idle = std::ceil(rounds) / rounds;
+  const double tiles_r = tiles_of(problem.b, Tile::r * Tile::along_r), tiles_j = tiles_of(problem.d, Tile::j);
+  const double tiles_n = tiles_of(problem.batch, Tile::n * Tile::along_n);
+  const double clusters = problem.a * tiles_r * tiles_j * tiles_n, tiles = Tile::cluster * clusters;
+  const double rounds = std::max(1.0, clusters / clusters_of<Tile>(machine));
+  const double idle =
+      std::ceil(rounds) / rounds * machine.multiprocessors / (1.0 * Tile::cluster * clusters_of<Tile>(machine));
   const double columns = tiles_of(problem.c, 16) * 16.0;
   const double y_bytes = 2.0 * Tile::n * Tile::r * Tile::j;
-  const double fetched = tiles * (columns * 2.0 * Tile::j * (Tile::n + Tile::r) + y_bytes);
+  constexpr double own_n = 1.0 * Tile::n / Tile::along_r, own_r = 1.0 * Tile::r / Tile::along_n;
+  const double fetched = tiles * (columns * 2.0 * Tile::j * (own_n + own_r) + y_bytes);
   // measured on an H200: boxes of neighbouring blocks come at twice the rate; of rows that are far apart, some of them
   // at half of that
   const double row_bytes = 1.0 * problem.a * problem.d * (problem.b + problem.c);  // of X and Y, on average
   const double far = Tile::wide ? 1 + std::max(0.0, (row_bytes - 24e3) / 110e3) : 1;
   const double cache = fetched / ((Tile::wide ? 1.15 : 1.9) * machine.cache_rate);
-  const double rows = Tile::n * columns * 2.0 * Tile::j / Tile::row_bytes +
-                      static_cast<double>(Tile::r) * Tile::j * tiles_of(problem.c, Tile::k);
+  // of what a block need not fetch it sees 0.6 in the engine's time
+  const double rows = (0.4 * Tile::n + 0.6 * own_n) * columns * 2.0 * Tile::j / Tile::row_bytes +
+                      (0.4 * Tile::r + 0.6 * own_r) * Tile::j * tiles_of(problem.c, Tile::k);
+  const double meets = Tile::cluster == 1 ? 1 : Tile::k == 32 ? 1.1 : Tile::wide ? 1 : 0.9;  // by 60 times
   const double cycles = machine.cache_rate / 21;  // of all multiprocessors in a second, as in machine.cu
   const double engine = tiles * rows / ((Tile::k == 16 && !Tile::split ? 0.42 : 0.35) * cycles);
   const double matrix = tiles * 2.0 * Tile::n * Tile::r * Tile::j * columns / (0.75 * machine.matrix_rate);
@@ -87,7 +99,7 @@ double planes_seconds(const Problem& problem, const Machine& machine) {
   const double size = 1.0 * Tile::r * Tile::j, uneven = (Tile::j & (Tile::j - 1)) != 0 ? 0.6e-6 : 0;
   const double tile = 2.5e-6 + uneven + 5.5e-9 * columns + 3.3e-9 * size + 2.2e-11 * columns * size;
   const double work =
-      far * idle * (0.85 * std::max({memory, cache, engine, matrix}) + 0.05 * (cache + engine + matrix));
+      far * idle * meets * (0.85 * std::max({memory, cache, engine, matrix}) + 0.05 * (cache + engine + matrix));
   return std::max(tile, std::min(4e-6, tile) + work);
 }
 

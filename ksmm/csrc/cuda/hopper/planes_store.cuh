@@ -14,6 +14,7 @@ struct PlanesTask {
   const uint16_t* bias;  // or null
   int64_t batch;
   int a, b, c, d;
+  // of a cluster
   int tiles_r, tiles_j, tiles_n;
   int64_t tiles;
 };
@@ -22,12 +23,14 @@ struct PlanesOrigin {
   int i, n, r, j;
 };
 
-// r varies first, so that blocks side by side read the same X; then j, whose neighbours share lines of memory.
+// Where a block of a cluster has its tile. r varies first, so that blocks side by side read the same X; then j, whose
+// neighbours share lines of memory.
 template <class Tile>
-__device__ PlanesOrigin planes_origin(const PlanesTask& task, int64_t tile) {
+__device__ PlanesOrigin planes_origin(const PlanesTask& task, int64_t tile, int rank) {
   const int64_t after_r = tile / task.tiles_r, after_j = after_r / task.tiles_j, i = after_j / task.tiles_n;
-  return {static_cast<int>(i), static_cast<int>(after_j - i * task.tiles_n) * Tile::n,
-          static_cast<int>(tile - after_r * task.tiles_r) * Tile::r,
+  const int n = static_cast<int>(after_j - i * task.tiles_n), r = static_cast<int>(tile - after_r * task.tiles_r);
+  return {static_cast<int>(i), (n * Tile::along_n + rank % Tile::along_n) * Tile::n,
+          (r * Tile::along_r + rank / Tile::along_n) * Tile::r,
           static_cast<int>(after_r - after_j * task.tiles_j) * Tile::j};
 }
 

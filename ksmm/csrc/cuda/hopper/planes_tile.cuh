@@ -8,9 +8,12 @@ namespace ksmm::hopper {
 // A block computes N rows of Y by R rows of W for J consecutive j, its planes, from steps of K columns. Its two
 // consumer warpgroups have 64 rows n each and all planes, or (SPLIT) the same 64 rows and half of the planes each.
 // WIDE: d is more than 16 and its runs of J are fetched one by one; else J is d, and (k, j) are fetched as one run.
-template <int J_, int R_, int K_, int STAGES, bool SPLIT, bool WIDE>
+// Blocks of a cluster are ALONG_R neighbours along r, which share X, by ALONG_N along n, which share W: each fetches a
+// part for all of them.
+template <int J_, int R_, int K_, int STAGES, bool SPLIT, bool WIDE, int ALONG_R = 1, int ALONG_N = 1>
 struct PlanesTile {
   static constexpr int j = J_, r = R_, k = K_, stages = STAGES;
+  static constexpr int along_r = ALONG_R, along_n = ALONG_N, cluster = ALONG_R * ALONG_N;
   static constexpr bool split = SPLIT, wide = WIDE;
   static constexpr int planes = SPLIT ? J_ / 2 : J_;  // of a warpgroup
   static constexpr int n = SPLIT ? 64 : 128;
@@ -20,12 +23,15 @@ struct PlanesTile {
   static constexpr int run_bytes = K_ * J_ * 2;  // what a row n has of a step
   static constexpr int row_bytes = WIDE ? 32 : run_bytes % 128 == 0 ? 128 : 64;
   static constexpr int boxes = WIDE ? 1 : run_bytes / row_bytes;
+  // What a block fetches of them: some of the boxes, or (WIDE) some of their rows n.
+  static constexpr int own_boxes = WIDE ? 1 : boxes / ALONG_R, own_n = WIDE ? n / ALONG_R : n;
   static constexpr int x_bytes = n * run_bytes;
 
   // W in shared memory: [plane][r][k], rows of 2 K bytes, swizzled by as much.
   static constexpr int weight_row_bytes = 2 * K_;
   static constexpr int plane_bytes = R_ * weight_row_bytes;
   static constexpr int weight_bytes = J_ * plane_bytes;
+  static constexpr int own_planes = J_ / ALONG_N;  // that a block fetches
   static constexpr int stage_bytes = x_bytes + weight_bytes;
   static constexpr int sums = planes * R_ / 2;  // of a thread
 
@@ -43,6 +49,9 @@ struct PlanesTile {
   static_assert(R_ % 8 == 0 && R_ <= 256, "the matrix instructions have 8 to 256 columns");
   static_assert(stage_bytes % 1024 == 0 && x_bytes % 1024 == 0, "every swizzle starts at a multiple of its period");
   static_assert(sums <= 192, "the sums must fit into a thread's 240 registers, with what is multiplied");
+  static_assert(WIDE ? n % ALONG_R == 0 : boxes % ALONG_R == 0, "blocks that share X fetch as much of it each");
+  static_assert(J_ % ALONG_N == 0, "blocks that share W fetch as many planes each");
+  static_assert(cluster == 1 || cluster == 2 || cluster == 4, "clusters that a Machine counts");
   static_assert(STAGES >= 2 && shared_bytes <= 227 * 1024, "a block has 227 KB of shared memory");
 };
 

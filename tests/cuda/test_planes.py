@@ -1,0 +1,42 @@
+"""Tiles of planes whose blocks share X, or X and W, in clusters: whole clusters and parts of them; several tiles."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from ksmm.patterns import Pattern
+from ksmm.problem import Problem
+from tests.cuda.products import assert_close, inputs, number_of, stored_as, tolerance
+from tests.shapes import bias_of, expected, poison
+
+pytestmark = pytest.mark.cuda
+
+OF_ALL_PLANES = tuple(f"planes j16 {tile} pair" for tile in ("r32 k16", "r32 k32", "r24 k16"))
+OF_SECTORS = ("planes sector r32 k16 pair", "planes sector r32 k32 pair", "planes sector r24 k16 quad")
+
+if torch.cuda.is_available() and torch.cuda.get_device_capability() != (9, 0):
+    pytest.skip("the copy engine is that of compute capability 9.0", allow_module_level=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    ("name", "planes"), [(name, (16,)) for name in OF_ALL_PLANES] + [(name, (24, 40)) for name in OF_SECTORS]
+)
+# b within the first block of a cluster, in both, and in the first of the next; c of one step, and of several
+@pytest.mark.parametrize(("b", "c"), [(20, 16), (48, 40), (64, 136), (72, 8), (200, 72)])
+@pytest.mark.parametrize("batch", [1, 65, 300, 5_000])
+def test_blocks_that_share(
+    operator, name: str, planes: tuple[int, ...], dtype: torch.dtype, b: int, c: int, batch: int
+) -> None:
+    for d in planes:
+        problem = Problem(Pattern(2, b, c, d), batch, dtype, "batch_first", "cuda")
+        x, weight = inputs(problem)
+        stored, bias = stored_as(weight, "packed"), bias_of(problem, True)
+        number, results = number_of(name, x, stored, problem.layout), []
+        for _ in range(2):
+            poison(problem)
+            results.append(operator(x, stored, problem.layout, bias, "default", number))
+        reference = expected(x, weight, problem.layout, bias)
+        assert_close(results[0], reference, tolerance(dtype, problem.pattern))
+        assert torch.equal(*results)
