@@ -69,6 +69,8 @@ OWN_BATCHES = {
     "shifted r64 n256": (300, 517),
     "shifted r128 n256": (300, 517),
     "shifted r192 n192": (300, 517),
+    **{f"tf32 shifted {columns}": (3, 300, 517) for columns in (48, 64, 96, 128)},
+    **{f"halves shifted {columns}": (3, 300, 517) for columns in (64, 96, 128)},
 }
 """For the configuration of that name alone: a kernel for each number of rows; parts, or tiles, of up to 256 of them."""
 OWN_PATTERNS = {"strict": ((40, 90, 260, 1), (40, 120, 130, 1))}

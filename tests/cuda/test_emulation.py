@@ -36,6 +36,7 @@ def compiled(name: str, folder: Path) -> Path:
         ("emulate_overlapped", 200, 3),
         ("emulate_machine", 300, 1),
         ("emulate_shifted", 60, 4),
+        ("emulate_tf32_shifted", 40, 2),
         ("emulate_gemm", 30, 23),
     ],
 )

@@ -177,3 +177,46 @@ def test_rows_that_begin_anywhere_in_one_pass(operator, dtype, name, entries, ba
     assert_close(y, expected, tolerance(dtype, pattern))
     again = torch.ops.ksmm.ks_matmul(x, weight, "batch_last", bias, "default", number)
     assert torch.equal(y, again)
+
+
+SHIFTED_FLOAT32 = [f"tf32 shifted {r}" for r in (48, 64, 96, 128)] + [f"halves shifted {r}" for r in (64, 96, 128)]
+
+
+@pytest.mark.parametrize("name", SHIFTED_FLOAT32)
+@pytest.mark.parametrize(
+    "entries", [(2, 72, 72, 16), (1, 200, 88, 1), (3, 36, 68, 4), (2, 104, 136, 2), (1, 136, 72, 3)]
+)
+@pytest.mark.parametrize(
+    ("batch", "offset", "spare"), [(1031, 0, 0), (517, 3, 0), (1030, 1, 5), (1024, 2, 4), (5, 1, 2)]
+)
+def test_rows_of_float32_that_begin_anywhere_in_one_pass(operator, name, entries, batch, offset, spare) -> None:
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("the copy engine is that of compute capability 9.0")
+    pattern = Pattern(*entries)
+    buffer = torch.full((pattern.columns * (batch + spare) + offset,), float("nan"), device="cuda")
+    x = buffer[offset:].view(pattern.columns, batch + spare)[:, :batch]
+    x.normal_()  # what lies between the rows is read, and must not matter
+    weight = torch.randn(pattern.weight_shape, device="cuda").div(pattern.c**0.5)
+    bias = torch.randn(pattern.rows, device="cuda")
+    number = number_of(name, x, weight, "batch_last")
+    expected = reference_matmul(weight.double(), x.double(), "batch_last") + bias.double()[:, None]
+    y = operator(x, weight, "batch_last", bias, "default", number)
+    assert_close(y, expected, tolerance(torch.float32, pattern))
+    assert torch.equal(y, operator(x, weight, "batch_last", bias, "default", number))
+
+
+@pytest.mark.parametrize("kind", ("none", "x", "weight"))
+@pytest.mark.parametrize("c", (40, 72))
+def test_rows_of_float32_that_begin_anywhere_with_infinities(operator, c: int, kind: str) -> None:
+    problem = Problem(Pattern(2, 72, c, 3), 301, torch.float32, "batch_last", "cuda")
+    x, weight = inputs(problem)
+    if kind != "none":
+        put_infinities(x if kind == "x" else weight, 5)
+    reference = reference_matmul(weight.double(), x.double(), "batch_last")
+    entries = [entry.split(" ", 1) for entry in torch.ops.ksmm.configurations(x, weight, "batch_last")]
+    shifted = [(number, name) for number, name in entries if "shifted" in name]
+    if not shifted:
+        pytest.skip("this device has no tiles for rows that begin anywhere")
+    for number, name in shifted:
+        y = operator(x, weight, "batch_last", None, "default", int(number))
+        assert_close_where_finite(y, reference, tolerance(torch.float32, problem.pattern), name)

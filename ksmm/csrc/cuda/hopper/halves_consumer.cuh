@@ -177,7 +177,7 @@ struct HalvesConsumer {
 #pragma unroll
         for (int part = 0; part < 2 * parts; ++part)
           read_pack<Tile>(values[part], x, unit, k0 + 8 * part, first_n, first_plane, warp, lane);
-      const int plane = Tile::access == Access::rows ? 0 : unit % Tile::warpgroup_planes;
+      const int plane = Tile::in_batch_last ? 0 : unit % Tile::warpgroup_planes;
       const uint64_t here = weight + plane * Tile::rows * Tile::row_bytes / 16 + k0 * (Tile::row_bytes / Tile::k) / 16;
       multiply_step(step, unit, unit_before, here);
       if (step == 0 && before != nullptr && lane == 0) {

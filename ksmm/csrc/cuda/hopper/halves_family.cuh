@@ -46,12 +46,11 @@ struct HalvesConfiguration {
     const double share = 1.0 / machine.multiprocessors;
     const double slower = 21 * 1.98e9 / (machine.cache_rate * share);  // than an H200
     const double cut_off = problem.d % PLANES == 0 ? 1 : 1.3;          // sectors of Y
-    const double factor = slower * cut_off;
+    const double factor = slower * cut_off * InParts::of_shifted;
     const double waves = std::ceil(InParts::tiles(problem) * share);
     const double stage = measured().stage * read_once(problem);
     const double work = waves * (parts_of(problem.c, K) * stage + measured().tile) * factor;
-    const double features = static_cast<double>(problem.a * problem.d * (problem.b + problem.c));
-    return 16e-6 + std::max(work, 4.0 * static_cast<double>(problem.batch) * features / machine.memory_rate);
+    return 16e-6 + std::max(work, InParts::bytes(problem) / machine.memory_rate);
   }
 
   static cudaError_t prepare(const Problem& problem, Operands* operands, const Workspace& workspace,

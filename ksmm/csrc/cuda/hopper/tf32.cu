@@ -19,9 +19,9 @@ std::vector<Configuration> joined(std::initializer_list<Configurations> parts) {
 }  // namespace
 
 Configurations tf32_configurations() {
-  static const std::vector<Configuration> all =
-      joined({hopper::tf32_batch_last(), hopper::tf32_batch_first_runs(), hopper::tf32_batch_first_sectors(),
-              hopper::halves_batch_last(), hopper::halves_batch_first()});
+  static const std::vector<Configuration> all = joined(
+      {hopper::tf32_batch_last(), hopper::tf32_batch_first_runs(), hopper::tf32_batch_first_sectors(),
+       hopper::halves_batch_last(), hopper::halves_batch_first(), hopper::tf32_shifted(), hopper::halves_shifted()});
   return {all.data(), static_cast<int>(all.size())};
 }
 

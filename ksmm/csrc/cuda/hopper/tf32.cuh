@@ -14,6 +14,8 @@ Configurations tf32_batch_first_runs();
 Configurations tf32_batch_first_sectors();
 Configurations halves_batch_last();
 Configurations halves_batch_first();
+Configurations tf32_shifted();
+Configurations halves_shifted();
 }  // namespace hopper
 
 }  // namespace ksmm

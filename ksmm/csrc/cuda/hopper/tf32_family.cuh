@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "../padded.h"
 #include "tf32_launch.cuh"
 
 namespace ksmm::hopper {
@@ -23,6 +24,7 @@ struct Tf32Configuration {
     switch (ACCESS) {
       // 16 bytes of Y are 4 n
       case Access::rows: return problem.layout == Layout::batch_last && problem.batch % 4 == 0;
+      case Access::shifted: return problem.layout == Layout::batch_last && problem.c % shifted_classes == 0;
       case Access::runs: return problem.layout == Layout::batch_first && problem.d == PLANES;
       case Access::sectors: break;
     }
@@ -37,9 +39,15 @@ struct Tf32Configuration {
 
   static bool takes(const Problem& problem, const Operands& operands, const Machine& machine) {
     return machine.capability == 90 && machine.shared_limit >= Any::shared_bytes && suits(problem) &&
-           tiles(problem) < INT32_MAX && reinterpret_cast<uintptr_t>(operands.y) % 16 == 0 &&
-           can_describe(operands.x, Dtype::float32, box_of_x<Any>(problem, operands.x_stride)) &&
+           tiles(problem) < INT32_MAX && rows_suit(problem, operands) &&
+           can_describe(begin_of_x<Any>(operands), Dtype::float32, box_of_x<Any>(problem, operands)) &&
            can_describe(operands.weight, Dtype::float32, box_of_weight<Any>(problem, operands.weight_strides));
+  }
+
+  // Rows that begin at multiples of 16 bytes have faster tiles than those for any, whose long rows have to be counted.
+  static bool rows_suit(const Problem& problem, const Operands& operands) {
+    if (ACCESS != Access::shifted) return reinterpret_cast<uintptr_t>(operands.y) % 16 == 0;
+    return !rows_fit(problem, operands) && shifted_classes * operands.x_stride < INT32_MAX;
   }
 
   struct Times {
@@ -83,20 +91,28 @@ struct Tf32Configuration {
     return {more * std::max(products, (Any::x_bytes + Any::weight_bytes) / copies), more * store};
   }
 
+  // How much longer all takes where rows begin anywhere.
+  static constexpr double of_shifted = ACCESS == Access::shifted ? 1.2 : 1;
+
+  // What X and Y cost memory: where rows of Y begin anywhere, part of its sectors are written twice.
+  static double bytes(const Problem& problem) {
+    const double rows = static_cast<double>(problem.a) * problem.d * problem.batch;
+    return 4 * rows * (problem.c + problem.b * (ACCESS == Access::shifted ? 1.5 : 1));
+  }
+
   // Tiles one after another on each multiprocessor.
   static double seconds(const Problem& problem, const Machine& machine) {
     const double share = 1.0 / machine.multiprocessors;
     Times times = expected(problem, machine);
-    if (ACCESS != Access::rows && problem.precision == Precision::compensated) {
+    if (!Any::in_batch_last && problem.precision == Precision::compensated) {
       const double slower = 21 * 1.98e9 / (machine.cache_rate * share);  // than an H200
       const double cut_off = problem.d % PLANES == 0 ? 1 : 1.25;         // sectors of Y
       times = {slower * cut_off * measured().stage, slower * cut_off * measured().tile};
     }
     const double waves = std::ceil(tiles(problem) * share);
     const double steps = static_cast<double>((problem.c + K - 1) / K);
-    const double work = waves * (steps * times.stage + times.tile);
-    const double features = static_cast<double>(problem.a * problem.d * (problem.b + problem.c));
-    return 3e-6 + 1e-6 + std::max(work, 4.0 * static_cast<double>(problem.batch) * features / machine.memory_rate);
+    const double work = waves * (steps * times.stage + times.tile) * of_shifted;
+    return 3e-6 + 1e-6 + std::max(work, bytes(problem) / machine.memory_rate);
   }
 
   static cudaError_t launch(const Problem& problem, const Operands& operands, const Machine& machine, const Workspace&,

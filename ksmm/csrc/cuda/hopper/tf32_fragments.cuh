@@ -48,13 +48,29 @@ __device__ inline void read_shared(float (&to)[FLOATS], uint32_t address) {
     asm volatile("ld.shared.f32 %0, [%1];" : "=f"(to[0]) : "r"(address));
 }
 
+// From where the rows of a lane begin to n of its row k + lane % 4, in bytes (shifted); k is a multiple of 4.
+template <class Tile>
+__host__ __device__ inline int offset_in_shifted(int n, int k) {
+  return (n / shifted_strip * (Tile::k * shifted_pitch) + k / 4 * shifted_pitch + n % shifted_strip) * 4;
+}
+
 // Reads what a lane of the matrix unit has of `pack` units, for 8 of c from k0 on: for each of its 4 elements (rows g
 // and g + 8 at k = t, then at t + 4) the values of the units. `warp` counts within the warpgroup.
 template <class Tile>
 __device__ inline void read_pack(float (&values)[4][Tile::pack], uint32_t x, int first_unit, int k0, int first_n,
                                  int first_plane, int warp, int lane) {
   const int g = lane / 4, t = lane % 4;
-  if constexpr (Tile::access == Access::rows && Tile::pack == 1) {
+  if constexpr (Tile::access == Access::shifted) {  // x is where this lane's rows begin
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int eight = 0; eight < 2 * Tile::pack; ++eight) {  // rows g and g + 8 of each block are eight n apart
+        float read[1];
+        read_shared(read,
+                    x + offset_in_shifted<Tile>(first_n + warp * 32 + g + 8 * (2 * first_unit + eight), k0 + 4 * half));
+        values[2 * half + eight % 2][eight / 2] = read[0];
+      }
+  } else if constexpr (Tile::access == Access::rows && Tile::pack == 1) {
     const uint32_t box = x + (first_n / 32 + warp) * (Tile::k * 128) + first_unit * 8;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {

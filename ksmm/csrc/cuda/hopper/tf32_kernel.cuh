@@ -20,6 +20,7 @@
 #include "halves_consumer.cuh"
 #include "overlap.cuh"
 #include "tf32_consumer.cuh"
+#include "tf32_shifted.cuh"
 #include "tf32_store.cuh"
 
 namespace ksmm::hopper {
@@ -97,6 +98,8 @@ __device__ inline void copy_x(const Tf32Task& task, const Tf32Position& at, int 
   if constexpr (Tile::access == Access::rows) {
     for (int box = 0; box < Tile::batch / 32; ++box)
       load(stage + box * (Tile::k * 128), task.x, full, Keep::normal, n + box * 32, j, k, at.i);
+  } else if constexpr (Tile::access == Access::shifted) {
+    copy_shifted<Tile>(task, at.i, j, n, k, stage, full);
   } else {
     for (int box = 0; box < Tile::planes * Tile::k / 32; ++box) {
       char* const to = stage + box * (Tile::batch * 128);
@@ -193,6 +196,8 @@ __device__ inline void consume(const Tf32Task& task, char* stages, char* staging
       continue;
     }
     consumer.clear();
+    const uint32_t own_rows =
+        Tile::access == Access::shifted ? place_of_shifted<Tile>(task, at.i, at.plane_tile, consumer.lane) : 0;
     for (int k = 0; k < task.c; k += Tile::k, ring.advance()) {
       const uint32_t x = shared_address(stages + ring.slot * Tile::stage_bytes);
       const uint32_t rows =
@@ -201,7 +206,7 @@ __device__ inline void consume(const Tf32Task& task, char* stages, char* staging
       const bool is_first = k == 0 && !(Tile::keeps_stage && begun);
       shared.full[ring.slot].wait(ring.phase);
       if constexpr (!Tile::in_halves) shared.split[ring.slot].wait(ring.phase);
-      consumer.stage(x, weight, is_first ? nullptr : &shared.empty[slot_before()]);
+      consumer.stage(x + own_rows, weight, is_first ? nullptr : &shared.empty[slot_before()]);
     }
     begun = true;
     consumer.drain(Tile::keeps_stage ? nullptr : &shared.empty[slot_before()]);
@@ -226,6 +231,8 @@ __device__ inline void consume(const Tf32Task& task, char* stages, char* staging
       const int own = Tile::uniform ? consumer.warpgroup * 4 + consumer.warp : thread / 32;
       store_batch_first<Tile>(task, consumer.sums, place, places + (Tile::split ? 0 : own) * Tile::place_bytes,
                               consumer.warpgroup, consumer.warp, consumer.lane);
+    } else if constexpr (Tile::access == Access::shifted) {
+      store_shifted<Tile>(task, consumer.sums, place, consumer.warp, consumer.lane);
     } else {
       store_batch_last<Tile>(task, consumer.sums, place, consumer.warp, consumer.lane);
     }

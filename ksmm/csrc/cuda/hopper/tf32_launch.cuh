@@ -11,13 +11,30 @@
 
 namespace ksmm::hopper {
 
+// After how many rows of X shifts repeat (tf32_shifted.cuh), the stride being that of rows.
+inline int64_t period_of(int64_t stride) { return stride % 4 == 0 ? 1 : stride % 2 == 0 ? 2 : 4; }
+
+// Where the tensor X begins for the copy engine: at a multiple of 16 bytes, also where rows begin anywhere.
+template <class Tile>
+const void* begin_of_x(const Operands& operands) {
+  if constexpr (Tile::access != Access::shifted) return operands.x;
+  return static_cast<const float*>(operands.x) - shift_of(static_cast<const float*>(operands.x));
+}
+
 // X as the copy engine sees it: the fastest dimension first.
 template <class Tile>
-TensorBox box_of_x(const Problem& problem, int64_t x_stride) {
+TensorBox box_of_x(const Problem& problem, const Operands& operands) {
   const auto& [a, b, c, d] = std::tie(problem.a, problem.b, problem.c, problem.d);
+  const int64_t x_stride = operands.x_stride, period = period_of(x_stride);
   constexpr int batch = Tile::batch;
   if constexpr (Tile::access == Access::rows)
     return {4, {problem.batch, d, c, a}, {1, x_stride, d * x_stride, c * d * x_stride}, {32, 1, Tile::k, 1}};
+  else if constexpr (Tile::access == Access::shifted)
+    return {4,
+            {shift_of(static_cast<const float*>(operands.x)) + (period - 1) * x_stride + problem.batch,
+             c / shifted_classes, shifted_classes * d / period, a},
+            {1, shifted_classes * d * x_stride, period * x_stride, c * d * x_stride},
+            {shifted_pitch, Tile::k / shifted_classes, 1, 1}};
   else if constexpr (Tile::access == Access::runs)
     return {3, {c * d, a, problem.batch}, {1, c * d, x_stride}, {32, 1, batch}};
   else
@@ -55,6 +72,7 @@ Tf32Task task_of(const Problem& problem, const Operands& operands) {
   const int64_t* const weight = operands.weight_strides;
   const int64_t weight_strides[4] = {weight[0], weight[1], weight[2], weight[3]};
   for (int n = 0; n < 4; ++n) task.x_strides[n] = x_strides[n], task.weight_strides[n] = weight_strides[n];
+  task.x_period = static_cast<int>(period_of(outer));
   task.batch = problem.batch;
   task.a = static_cast<int>(a), task.b = static_cast<int>(b), task.c = static_cast<int>(c);
   task.d = static_cast<int>(d);
@@ -72,9 +90,9 @@ cudaError_t launch_tile(const Problem& problem, const Operands& operands, const 
                         const HalvesOfWeight& halves = {}) {
   Tf32Task task = task_of<Tile>(problem, operands);
   task.halves = halves;
-  constexpr int x_swizzle = Tile::access == Access::sectors ? 32 : 128;
-  cudaError_t error =
-      describe_tensor(&task.x, operands.x, Dtype::float32, box_of_x<Tile>(problem, operands.x_stride), x_swizzle);
+  constexpr int x_swizzle = Tile::access == Access::sectors ? 32 : Tile::access == Access::shifted ? 0 : 128;
+  cudaError_t error = describe_tensor(&task.x, begin_of_x<Tile>(operands), Dtype::float32,
+                                      box_of_x<Tile>(problem, operands), x_swizzle);
   if (error == cudaSuccess && !Tile::in_halves)
     error = describe_tensor(&task.weight, operands.weight, Dtype::float32,
                             box_of_weight<Tile>(problem, operands.weight_strides), Tile::k * 4);

@@ -27,6 +27,7 @@ struct Tf32Task {
   const float* weight_data;
   int64_t x_strides[4];       // of n, i, k, j
   int64_t weight_strides[4];  // of i, r, k, j
+  int x_period;               // rows with the same remainder by it begin alike (shifted); a power of two
   const float* bias;          // may be null
   float* y_data;
   int64_t batch;

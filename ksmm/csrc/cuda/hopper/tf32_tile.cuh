@@ -5,9 +5,12 @@
 
 namespace ksmm::hopper {
 
-// How X is cut into boxes. rows: batch_last, 32 n by K. runs: batch_first with all j of a factor in the tile, runs of
-// 32 floats of (k, j). sectors: batch_first with 8 of many j, 32 bytes for each of 4 k.
-enum class Access { rows, runs, sectors };
+// How X is cut into boxes. rows: batch_last, 32 n by K. shifted: the same where rows begin anywhere, every fourth k of
+// 128 n (tf32_shifted.cuh). runs: batch_first with all j of a factor in the tile, runs of 32 floats of (k, j). sectors:
+// batch_first with 8 of many j, 32 bytes for each of 4 k.
+enum class Access { rows, shifted, runs, sectors };
+
+constexpr int shifted_strip = 128, shifted_pitch = 160;  // n of a box, and floats from row to row of it
 
 // How float32 is multiplied there: rounded to TF32; as the sum of three of bfloat16 (parts), six products for one; as
 // that of two of float16 with a scale (halves), three products for one.
@@ -22,6 +25,7 @@ template <Access ACCESS, int PLANES, int BLOCKS, int ROWS, bool SPLIT, int K, in
 struct Tf32Tile {
   static constexpr Access access = ACCESS;
   static constexpr int planes = PLANES, blocks = BLOCKS, rows = ROWS, k = K, fresh = FRESH;
+  static constexpr bool in_batch_last = ACCESS == Access::rows || ACCESS == Access::shifted;
   static constexpr bool split = SPLIT, in_parts = ARITHMETIC == Arithmetic::parts,
                         in_halves = ARITHMETIC == Arithmetic::halves;
   static constexpr int warpgroup_planes = SPLIT ? PLANES / 2 : PLANES;
@@ -32,12 +36,13 @@ struct Tf32Tile {
   // Two sets of fresh sums, so that one is added up while the other is multiplied, where registers allow.
   static constexpr int buffers = ARITHMETIC != Arithmetic::tf32 && units * unit_sums + 2 * unit_sums <= 176 ? 2 : 1;
   // How many units one load of X from shared memory serves.
-  static constexpr int pack = ACCESS == Access::rows ? (in_halves && ROWS > 96 ? 1 : BLOCKS)  // more would spill
-                              : PLANES % 4 == 0      ? (in_halves && FRESH == 32 ? 2 : 4)
-                              : PLANES % 2 == 0      ? 2
-                                                     : 1;
+  static constexpr int pack = in_batch_last     ? (in_halves && ROWS > 96 ? 1 : BLOCKS)  // more would spill
+                              : PLANES % 4 == 0 ? (in_halves && FRESH == 32 ? 2 : 4)
+                              : PLANES % 2 == 0 ? 2
+                                                : 1;
 
-  static constexpr int x_bytes = batch * PLANES * K * 4, weight_bytes = PLANES * rows * K * 4;
+  static constexpr int x_row_floats = ACCESS == Access::shifted ? batch / shifted_strip * shifted_pitch : batch;
+  static constexpr int x_bytes = x_row_floats * PLANES * K * 4, weight_bytes = PLANES * rows * K * 4;
   static constexpr int part_bytes = weight_bytes / 2;  // of W in 16 bits
   static constexpr int stage_bytes = x_bytes + weight_bytes + (in_parts ? 3 * part_bytes : 0);
   static constexpr int shared_limit = 227 * 1024, barrier_bytes = 256;
@@ -66,7 +71,7 @@ struct Tf32Tile {
 
   // Y of batch_first passes through places that warps have in turns: 16 n of y_columns r, or 8 n where there are 8
   // planes. They lie beside the stages, or, where these leave no room, in the stage that was read last.
-  static constexpr bool staged = ACCESS != Access::rows;
+  static constexpr bool staged = !in_batch_last;
   static constexpr int y_columns = PLANES >= 3 ? 8 : PLANES == 1 && ROWS % 32 == 0 ? 32 : 16;
   static constexpr int y_row_bytes = (PLANES == 8 ? 1 : y_columns) * PLANES * 4;  // of the box
   static constexpr int place_bytes = (PLANES == 8 ? 8 * 8 : 16) * y_row_bytes;
@@ -88,8 +93,8 @@ struct Tf32Tile {
   static_assert(K % FRESH == 0 && FRESH % 16 == 0, "an instruction multiplies 16 of c, a stage holds whole sums");
   static_assert(ROWS % 8 == 0 && rows <= 256, "columns come in groups of 8, a box has 256 at most");
   static_assert(units * unit_sums <= 144, "240 registers a thread, some of them for fresh sums and for X");
-  static_assert(ACCESS != Access::rows || (PLANES == 1 && BLOCKS == 2 && K == 32), "16 bytes are 4 n, of two blocks");
-  static_assert(ACCESS == Access::rows || PLANES * K % 32 == 0, "boxes of 128 bytes for each n");
+  static_assert(!in_batch_last || (PLANES == 1 && BLOCKS == 2 && K == 32), "16 bytes are 4 n, of two blocks");
+  static_assert(in_batch_last || PLANES * K % 32 == 0, "boxes of 128 bytes for each n");
   static_assert(ACCESS != Access::sectors || PLANES == 8, "a sector has 8 j");
   static_assert(weight_bytes % 1024 == 0 && part_bytes % 512 == 0 && stage_bytes % 1024 == 0,
                 "swizzles repeat so often");
