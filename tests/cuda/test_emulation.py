@@ -36,7 +36,7 @@ def compiled(name: str, folder: Path) -> Path:
         ("emulate_overlapped", 200, 3),
         ("emulate_machine", 300, 1),
         ("emulate_shifted", 60, 4),
-        ("emulate_gemm", 30, 23),
+        ("emulate_gemm", 30, 26),
     ],
 )
 def test_emulated_kernels_do_what_a_plain_loop_does(name: str, cases: int, kinds: int, tmp_path: Path) -> None:
