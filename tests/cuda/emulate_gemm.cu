@@ -1,7 +1,7 @@
 // Follows the boxes of Y of gemm's wide tiles, and of its blocks with one tile, on the CPU, with the kernel's own
 // arithmetic: that threads store each sum where the copy engine takes it from, eight rows at a time to different banks,
 // and that each number of Y is written once, from where it should come, and nothing else. And the matrix that W is
-// spread to.
+// spread to, by the threads of each kind of blocks, and which tiles those blocks have that stay with a matrix.
 //
 // Needs nvcc but no GPU.
 #include <algorithm>
@@ -166,9 +166,8 @@ bool is_wrong_single(const GemmView& view) {
 }
 
 // Whether the numbers of a tile's matrix, as the matrix units read them, are those of W and zeros.
-template <int D>
+template <class Tile, int D, int THREADS, int ROWS, int PARTS>
 bool is_wrong_spread(std::mt19937& random) {
-  using Tile = SingleTile<64, 1>;
   const auto any = [&](int most) { return static_cast<int>(random() % static_cast<unsigned>(most)) + 1; };
   SpreadTask task;
   const int groups_i = any(3), b = any(60);
@@ -180,20 +179,19 @@ bool is_wrong_spread(std::mt19937& random) {
   task.w = weight.data();
   const int i = any(groups_i) - 1, first = any(task.b) - 1;
   constexpr uint16_t unwritten = 0xabcd;
-  std::vector<uint16_t> matrix(task.k_steps * Tile::weight_bytes / 2, unwritten);
-  for (int column = 0; column < Tile::columns; ++column) {
-    const Feature feature(task, first + column);
-    for (int at = 0; at < 8 * task.k_steps; ++at) {
-      uint4 numbers = {};
-      const int k = spread_vector * (at / D);
-      if (first + column < task.b && k < task.c)
-        std::copy_n(row_of_weight(task, i, feature) + k, 8, reinterpret_cast<uint16_t*>(&numbers));
-      const uint4 chunk = spread_chunk<D>(numbers, Selectors<D>(feature.plane), at % D);
-      uint16_t* to = &matrix.at(place_of_chunk<Tile>(column, at) / 2);
-      if (std::count(to, to + 8, unwritten) != 8) return true;
-      std::copy_n(reinterpret_cast<const uint16_t*>(&chunk), 8, to);
+  const std::vector<uint16_t> before(task.k_steps * Tile::weight_bytes / 2, unwritten);
+  std::vector<uint16_t> matrix = before;
+  size_t written = 0;  // chunks
+  for (int thread = 0; thread < THREADS; ++thread) {
+    std::vector<uint16_t> share = before;
+    spread_weight<Tile, D, THREADS, ROWS, PARTS>(task, first, i, thread,
+                                                 reinterpret_cast<unsigned char*>(share.data()));
+    for (size_t at = 0; at < share.size(); at += 8) {
+      if (std::count(&share[at], &share[at] + 8, unwritten) == 8) continue;
+      std::copy_n(&share[at], 8, &matrix[at]), ++written;
     }
   }
+  if (written != matrix.size() / 8) return true;  // each once
   for (size_t at = 0; at < matrix.size(); ++at) {
     const int number = static_cast<int>(at), line = number / 64 % Tile::columns;
     const int chunk = number / 8 % 8 ^ line % 8;  // where the swizzle takes it from
@@ -204,6 +202,67 @@ bool is_wrong_spread(std::mt19937& random) {
     if (matrix.at(at) != wanted) return true;
   }
   return false;
+}
+
+template <int D>
+bool is_wrong_of_spreading(std::mt19937& random, int kind) {
+  const auto of_single = [&](auto tile) {
+    using Tile = decltype(tile);
+    return is_wrong_spread<Tile, D, Tile::threads, 16, 1>(random);
+  };
+  const auto of_resident = [&](auto tile) {
+    using Tile = decltype(tile);
+    return is_wrong_spread<Tile, D, Tile::consumers, Tile::columns, Tile::template parts<D>>(random);
+  };
+  switch (kind) {
+    case 0: return of_single(SingleTile<64, 1>());
+    case 1: return of_single(SingleTile<96, 2>());
+    case 2: return of_resident(ResidentTile<128, 2>());
+    case 3: return of_resident(ResidentTile<192, 3>());
+    default: return of_resident(ResidentTile<256, 2>());
+  }
+}
+
+// Whether blocks that stay take each tile of n of each matrix once, as the thread does that fetches X, and have nearly
+// the same number of them.
+template <class Tile>
+bool is_wrong_resident(std::mt19937& random) {
+  const auto any = [&](int most) { return static_cast<int>(random() % static_cast<unsigned>(most)) + 1; };
+  const auto any_size = [&](int most) { return any(any(most)); };  // small ones, too
+  GemmView view = {};
+  view.groups_i = any_size(400), view.groups_j = 1, view.rows = any_size(4'000), view.b = 8 * any_size(100);
+  view.c = 8 * any_size(60);
+  Machine machine = {};
+  machine.multiprocessors = any(2) == 1 ? 132 : any(200), machine.shared_limit = 232448;
+  ResidentTask task;
+  task.b = static_cast<int>(view.b);
+  count_tiles<Tile, gemm_rows>(&task, view);
+  const ResidentShares<Tile> shares(view, machine);
+  if (shares.blocks > machine.multiprocessors || shares.row_tiles != task.row_tiles) return true;
+  std::vector<int> taken(static_cast<size_t>(task.tiles));
+  for (int block = 0; block < shares.blocks; ++block) {
+    const ResidentRange range(task.tiles, block, shares.blocks);
+    const int count = range.last - range.first;
+    if (count < 1 || count > shares.tiles) return true;
+    for (int warpgroup = 0; warpgroup < Tile::warpgroups; ++warpgroup) {
+      int tile = range.first + warpgroup;
+      for (int first = range.first; first < range.last;) {
+        const ResidentPlace<Tile> place(task, first);
+        first = std::min(range.last, place.first + task.row_tiles);
+        for (; tile < first; tile += Tile::warpgroups) {
+          const ResidentPlace<Tile> fetched(task, tile);
+          if (fetched.i != place.i || fetched.r != place.r || fetched.n_of(tile) != place.n_of(tile)) return true;
+          const int64_t row_tile = place.n_of(tile) / gemm_rows, column_tile = place.r / Tile::columns;
+          if (place.r >= view.b || place.n_of(tile) >= view.rows) return true;
+          ++taken.at((place.i * task.column_tiles + column_tile) * task.row_tiles + row_tile);
+        }
+      }
+    }
+  }
+  const int64_t k_steps = parts_of(view.c, gemm_step);
+  const int stages = stages_of_resident<Tile>(view, machine);
+  if (stages >= Tile::least_stages && Tile::shared_bytes(k_steps, stages) > machine.shared_limit) return true;
+  return std::any_of(taken.begin(), taken.end(), [](int times) { return times != 1; });
 }
 
 template <int COLUMNS, int STAGES, bool WIDE>
@@ -244,8 +303,18 @@ int main(int count, char** arguments) {
   for (const int d : {2, 3, 4, 6, 8}) {
     int wrong = 0;
     for (int at = 0; at < cases; ++at)
-      wrong += with_spread(d, true, [&](auto planes) { return is_wrong_spread<decltype(planes)::value>(random); });
+      wrong += with_spread(d, true,
+                           [&](auto planes) { return is_wrong_of_spreading<decltype(planes)::value>(random, at % 5); });
     std::printf("W of %d planes spread: %d of %d wrong\n", d, wrong, cases);
+    all += wrong;
+  }
+  for (const int columns : {128, 192, 256}) {
+    int wrong = 0;
+    for (int at = 0; at < cases; ++at)
+      wrong += columns == 128   ? is_wrong_resident<ResidentTile<128, 2>>(random)
+               : columns == 192 ? is_wrong_resident<ResidentTile<192, 3>>(random)
+                                : is_wrong_resident<ResidentTile<256, 2>>(random);
+    std::printf("tiles of blocks that stay, %d r: %d of %d wrong\n", columns, wrong, cases);
     all += wrong;
   }
   return all > 0;

@@ -37,7 +37,7 @@ def compiled(name: str, folder: Path) -> Path:
         ("emulate_machine", 300, 1),
         ("emulate_shifted", 60, 4),
         ("emulate_tf32_shifted", 40, 2),
-        ("emulate_gemm", 30, 23),
+        ("emulate_gemm", 30, 26),
     ],
 )
 def test_emulated_kernels_do_what_a_plain_loop_does(name: str, cases: int, kinds: int, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ WIDE = tuple(f"gemm wide {columns}" for columns in (64, 96, 128, 192))
 SINGLE = tuple(f"gemm single {tile}" for tile in ("r48 n128", "r64 n64", "r64 n128", "r96 n64", "r96 n128"))
 SINGLE_OF_SEVERAL = ("gemm single r64 n64", "gemm single r64 n128", "gemm single r128 n64", "gemm single r192 n64")
 SPREADING = ("gemm single r64 n64", "gemm single r64 n128", "gemm single r96 n128")  # for d > 1 in batch_first
+RESIDENT = tuple(f"gemm resident {columns}" for columns in (128, 192, 256))  # likewise
 STAYING = (
     *(f"gemm streamed {columns}" for columns in (64, 96, 128, 256)),
     "gemm alternating 128",
@@ -91,7 +92,7 @@ def test_blocks_with_one_of_several_tiles_of_r(
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("name", SPREADING[:2])
+@pytest.mark.parametrize("name", (*SPREADING[:2], *RESIDENT))
 # c d that ends within a stage, or reaches beyond the k of W; b d within a tile and beyond it
 @pytest.mark.parametrize(
     "entries",
@@ -105,14 +106,25 @@ def test_weight_spread_over_planes(
     check(operator, name, Problem(Pattern(*entries), batch, dtype, "batch_first", "cuda"))
 
 
-@pytest.mark.parametrize("name", SPREADING)
+@pytest.mark.parametrize("name", (*SPREADING, *RESIDENT[:1]))
 @pytest.mark.parametrize("entries", [(3, 24, 32, 2), (2, 16, 80, 3), (1, 8, 64, 6), (1, 12, 24, 8)], ids=str)
 def test_weight_spread_over_the_planes_of_one_tile(operator, name: str, entries: tuple[int, ...]) -> None:
     check(operator, name, Problem(Pattern(*entries), 25_088, torch.float16, "batch_first", "cuda"))
 
 
+@pytest.mark.parametrize("name", RESIDENT)
+# a matrix for all blocks, one for each of some, more than there are blocks, and parts of two for some blocks
+@pytest.mark.parametrize(
+    ("entries", "batch"),
+    [((1, 64, 64, 3), 25_088), ((1, 100, 48, 4), 9_999), ((200, 40, 24, 2), 700), ((88, 20, 16, 4), 1_000)],
+    ids=str,
+)
+def test_blocks_that_stay_with_a_matrix(operator, name: str, entries: tuple[int, int, int, int], batch: int) -> None:
+    check(operator, name, Problem(Pattern(*entries), batch, torch.float16, "batch_first", "cuda"))
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("name", SPREADING[:2])
+@pytest.mark.parametrize("name", (*SPREADING[:2], *RESIDENT))
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
 def test_infinities_stay_in_their_plane(operator, name: str, dtype: torch.dtype, value: float) -> None:
     problem = Problem(Pattern(2, 40, 40, 4), 300, dtype, "batch_first", "cuda")

@@ -93,12 +93,28 @@ struct VariableRing {
   __device__ void advance() {
     if (++slot == slots) slot = 0, phase ^= 1;
   }
+  __device__ void skip(int count) {
+    for (slot += count; slot >= slots; slot -= slots) phase ^= 1;
+  }
   __device__ int last() const { return slot == 0 ? slots - 1 : slot - 1; }
 };
 
 // A barrier of `threads` threads of the block, under a number from 1 to 15 (0 is __syncthreads).
 __device__ inline void synchronize(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+// The same; says whether one of them said yes.
+__device__ inline bool synchronize_or(int number, int threads, bool yes) {
+  uint32_t any;
+  asm volatile(
+      "{.reg .pred yes, any;\n"
+      "setp.ne.u32 yes, %3, 0;\n"
+      "barrier.cta.red.or.pred any, %1, %2, yes;\n"
+      "selp.u32 %0, 1, 0, any;}"
+      : "=r"(any)
+      : "r"(number), "r"(threads), "r"(static_cast<uint32_t>(yes))
+      : "memory");
+  return any != 0;
 }
 // Counts as one that has come there, and goes on.
 __device__ inline void arrive(int number, int threads) {

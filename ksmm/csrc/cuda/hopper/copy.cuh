@@ -97,4 +97,7 @@ __device__ inline void wait_for_store_reads() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
 }
 
+// Waits until all of this thread's stores are complete.
+__device__ inline void wait_for_stores() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+
 }  // namespace ksmm::hopper

@@ -9,12 +9,12 @@
 namespace ksmm::hopper {
 namespace {
 
-constexpr GemmTile tiles[] = {{GemmHold::single, 48, 2},    {GemmHold::single, 64, 1}, {GemmHold::single, 64, 2},
-                              {GemmHold::single, 96, 1},    {GemmHold::single, 96, 2}, {GemmHold::single, 128, 1},
-                              {GemmHold::single, 192, 1},   {GemmHold::streamed, 64},  {GemmHold::streamed, 96},
-                              {GemmHold::streamed, 128},    {GemmHold::streamed, 256}, {GemmHold::alternating, 128},
-                              {GemmHold::alternating, 192}, {GemmHold::wide, 64},      {GemmHold::wide, 96},
-                              {GemmHold::wide, 128},        {GemmHold::wide, 192}};
+constexpr GemmTile tiles[] = {
+    {GemmHold::single, 48, 2},    {GemmHold::single, 64, 1},  {GemmHold::single, 64, 2},  {GemmHold::single, 96, 1},
+    {GemmHold::single, 96, 2},    {GemmHold::single, 128, 1}, {GemmHold::single, 192, 1}, {GemmHold::streamed, 64},
+    {GemmHold::streamed, 96},     {GemmHold::streamed, 128},  {GemmHold::streamed, 256},  {GemmHold::alternating, 128},
+    {GemmHold::alternating, 192}, {GemmHold::wide, 64},       {GemmHold::wide, 96},       {GemmHold::wide, 128},
+    {GemmHold::wide, 192},        {GemmHold::resident, 128},  {GemmHold::resident, 192},  {GemmHold::resident, 256}};
 
 // Y is written 64 columns at a time, which must not reach into the next tile.
 bool writes_fit(const GemmView& view, int columns) { return view.b <= columns || columns % 64 == 0; }
@@ -39,11 +39,21 @@ template <int COLUMNS, int STAGES, bool WIDE>
 bool fits(const GemmView& view, AlternatingTile<COLUMNS, STAGES, WIDE> tile, const Machine& machine) {
   return view.spread == 1 && (!WIDE || view.rows_contiguous) && decltype(tile)::shared_bytes <= machine.shared_limit;
 }
+template <int COLUMNS, int WARPGROUPS>
+bool fits(const GemmView& view, ResidentTile<COLUMNS, WARPGROUPS> tile, const Machine& machine) {
+  using Tile = decltype(tile);
+  return view.spread > 1 && !view.rows_contiguous && spread_takes(view) && !machine.is_part &&
+         stages_of_resident<Tile>(view, machine) >= Tile::least_stages;
+}
 
-// Which of the two kinds of blocks a tile is for.
+// Which of the three kinds of blocks a tile is for.
 template <int COLUMNS, int BLOCKS>
 double seconds_of(const GemmView& view, SingleTile<COLUMNS, BLOCKS> tile, GemmTile, const Machine& machine) {
   return seconds_of_single<decltype(tile)>(view, machine);
+}
+template <int COLUMNS, int WARPGROUPS>
+double seconds_of(const GemmView& view, ResidentTile<COLUMNS, WARPGROUPS> tile, GemmTile, const Machine& machine) {
+  return seconds_of_resident<decltype(tile)>(view, machine);
 }
 template <class Tile>
 double seconds_of(const GemmView& view, Tile, GemmTile tile, const Machine& machine) {
@@ -152,6 +162,9 @@ Configurations gemm_configurations() {
       gemm_configuration<GemmHold::wide, 96>("gemm wide 96"),
       gemm_configuration<GemmHold::wide, 128>("gemm wide 128"),
       gemm_configuration<GemmHold::wide, 192>("gemm wide 192"),
+      gemm_configuration<GemmHold::resident, 128>("gemm resident 128"),
+      gemm_configuration<GemmHold::resident, 192>("gemm resident 192"),
+      gemm_configuration<GemmHold::resident, 256>("gemm resident 256"),
   };
   return {configurations, static_cast<int>(sizeof configurations / sizeof *configurations)};
 #else

@@ -35,8 +35,9 @@ struct GemmView {
 
 // How X and W come. single: all that a tile needs at once, for a block that ends with it; streamed: in stages of 64 k,
 // for two warpgroups of each of two blocks that stay for many tiles; alternating: likewise, for one warpgroup at a
-// time; wide: as alternating, while Y leaves in rows of 256 bytes, which n contiguous allows.
-enum class GemmHold { single, streamed, alternating, wide };
+// time; wide: as alternating, while Y leaves in rows of 256 bytes, which n contiguous allows; resident: blocks that
+// stay with a matrix of W spread over planes, and stream X alone.
+enum class GemmHold { single, streamed, alternating, wide, resident };
 
 struct GemmTile {
   GemmHold hold;

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 
-#include "gemm.h"
 #include "gemm_alternating.cuh"
+#include "gemm_describe.cuh"
+#include "gemm_resident.cuh"
 #include "gemm_single.cuh"
 #include "gemm_spread.cuh"
 #include "gemm_streamed.cuh"
 #include "overlap.cuh"
-#include "tensor_map.h"
 
 namespace ksmm::hopper {
 
@@ -47,6 +47,13 @@ auto with_gemm_tile(GemmTile tile, Run run) {
       default: return run(AlternatingTile<192, 4, true>());
     }
   }
+  if (tile.hold == GemmHold::resident) {
+    switch (tile.columns) {
+      case 128: return run(ResidentTile<128, 2>());
+      case 192: return run(ResidentTile<192, 3>());
+      default: return run(ResidentTile<256, 2>());
+    }
+  }
   switch (tile.columns) {
     case 48: return run(SingleTile<48, 2>());
     case 64: return tile.blocks == 1 ? run(SingleTile<64, 1>()) : run(SingleTile<64, 2>());
@@ -54,104 +61,6 @@ auto with_gemm_tile(GemmTile tile, Run run) {
     case 128: return run(SingleTile<128, 1>());
     default: return run(SingleTile<192, 1>());
   }
-}
-
-// A tensor of X or Y in boxes of 64 along its contiguous dimension by `height` of the other.
-inline TensorBox gemm_rows_by_features(const GemmView& view, const GemmStrides& strides, int64_t features,
-                                       int height = 64) {
-  if (view.rows_contiguous)
-    return {4,
-            {view.rows, view.groups_j, features, view.groups_i},
-            {1, strides.j, strides.features, strides.i},
-            {64, 1, height, 1}};
-  return {4,
-          {features, view.rows, view.groups_j, view.groups_i},
-          {1, strides.rows, strides.j, strides.i},
-          {64, height, 1, 1}};
-}
-
-inline TensorBox gemm_weight(const GemmView& view, int box_columns) {
-  const int64_t* strides = view.weight_strides;
-  return {4,
-          {view.c, view.b, view.groups_j, view.groups_i},
-          {1, strides[1], strides[3], strides[0]},
-          {gemm_step, box_columns, 1, 1}};
-}
-
-// X, the bias and the sizes, which all gemm kernels are told.
-inline cudaError_t describe_x(GemmTask* task, const GemmView& view) {
-  task->bias = view.bias;
-  task->b = static_cast<int>(view.b), task->groups_j = static_cast<int>(view.groups_j);
-  task->k_steps = static_cast<int>((view.c + gemm_step - 1) / gemm_step);
-  return describe_tensor(&task->x, view.x, view.dtype, gemm_rows_by_features(view, view.x_strides, view.c), 128);
-}
-
-// Y, in boxes of 64 along its contiguous dimension by `stored`.
-inline cudaError_t describe_y(GemmTask* task, const GemmView& view, int stored = 64) {
-  return describe_tensor(&task->y, view.y, view.dtype, gemm_rows_by_features(view, view.y_strides, view.b, stored),
-                         128);
-}
-
-// X and W.
-inline cudaError_t describe_operands(GemmTask* task, const GemmView& view, int box_columns) {
-  const cudaError_t error = describe_x(task, view);
-  if (error != cudaSuccess) return error;
-  return describe_tensor(&task->weight, view.weight, view.dtype, gemm_weight(view, box_columns), 128);
-}
-
-// X, W and Y.
-inline cudaError_t describe_gemm(GemmTask* task, const GemmView& view, int box_columns, int stored = 64) {
-  const cudaError_t error = describe_operands(task, view, box_columns);
-  return error == cudaSuccess ? describe_y(task, view, stored) : error;
-}
-
-// Y for WideOutlet, where n are contiguous: as runs of n, and whole. Rows of a box are as long as in shared memory.
-struct WideBoxes {
-  TensorBox runs, rows;
-};
-template <class Tile>
-WideBoxes boxes_of_wide(const GemmView& view) {
-  const GemmStrides& strides = view.y_strides;
-  constexpr int row = Tile::pitch / 2;
-  return {{5,
-           {gemm_run, view.rows / gemm_run, view.groups_j, view.b, view.groups_i},
-           {1, gemm_run, strides.j, strides.features, strides.i},
-           {row, 1, 1, gemm_part, 1}},
-          {4,
-           {view.rows, view.groups_j, view.b, view.groups_i},
-           {1, strides.j, strides.features, strides.i},
-           {row, 1, gemm_part, 1}}};
-}
-
-template <class Tile>
-cudaError_t describe_wide(WideTask* task, const GemmView& view) {
-  cudaError_t error = describe_operands(task, view, Tile::columns / Tile::cluster);
-  task->rows = static_cast<int>(view.rows);
-  const WideBoxes boxes = boxes_of_wide<Tile>(view);
-  if (error == cudaSuccess && view.rows >= gemm_run)
-    error = describe_tensor(&task->y_runs, view.y, view.dtype, boxes.runs, 0);
-  if (error == cudaSuccess && view.rows % gemm_run != 0)
-    error = describe_tensor(&task->y, view.y, view.dtype, boxes.rows, 0);
-  return error;
-}
-
-template <class Tile, int ROWS>
-void count_tiles(GemmTask* task, const GemmView& view) {
-  task->row_tiles = static_cast<int>(parts_of(view.rows, ROWS));
-  task->column_tiles = static_cast<int>(parts_of(view.b, Tile::columns));
-  task->tiles = static_cast<int>(task->row_tiles * task->column_tiles * view.groups_i * view.groups_j);
-}
-
-constexpr int rows_of_pair = 256;  // two blocks of a cluster take 128 n each
-
-inline cudaError_t describe_spread(SpreadTask* task, const GemmView& view) {
-  const int64_t* strides = view.weight_strides;
-  task->w = view.weight, task->w_i = strides[0], task->w_r = strides[1], task->w_j = strides[3];
-  task->x_rows = view.x, task->x_stride = view.x_strides.rows, task->rows = static_cast<int>(view.rows);
-  task->d = static_cast<int>(view.spread), task->c = static_cast<int>(view.c / view.spread);
-  task->inverse_d = inverse_of(static_cast<uint32_t>(view.spread));
-  const cudaError_t error = describe_x(task, view);
-  return error == cudaSuccess ? describe_y(task, view) : error;
 }
 
 template <class T, class Tile>
@@ -212,6 +121,26 @@ cudaError_t launch_tile(const GemmView& view, AlternatingTile<COLUMNS, STAGES, W
     return launch_overlapping(alternating_kernel<T, Tile, ROWS_CONTIGUOUS>,
                               Tile::cluster * std::min(task.tiles, machine.pairs), Tile::threads, Tile::shared_bytes,
                               Tile::cluster, stream, task);
+  }
+}
+
+template <class T, bool ROWS_CONTIGUOUS, int COLUMNS, int WARPGROUPS>
+cudaError_t launch_tile(const GemmView& view, ResidentTile<COLUMNS, WARPGROUPS> tile, const Machine& machine,
+                        cudaStream_t stream) {
+  using Tile = decltype(tile);
+  if constexpr (ROWS_CONTIGUOUS) {
+    return cudaErrorInvalidValue;
+  } else {
+    ResidentTask task;
+    const cudaError_t error = describe_resident(&task, view);
+    if (error != cudaSuccess) return error;
+    count_tiles<Tile, gemm_rows>(&task, view);
+    const int blocks = ResidentShares<Tile>(view, machine).blocks;
+    task.stages = stages_of_resident<Tile>(view, machine);
+    return with_spread(view.spread, cudaErrorInvalidValue, [&](auto d) {
+      return launch_overlapping(resident_kernel<T, Tile, decltype(d)::value>, blocks, Tile::threads,
+                                Tile::shared_bytes(task.k_steps, task.stages), 1, stream, task);
+    });
   }
 }
 

@@ -79,4 +79,17 @@ double seconds_of_single(const GemmView& view, const Machine& machine) {
              short_writes;
 }
 
+// Of blocks that stay with a matrix of W spread over planes: memory, the L2 cache, from which X comes again for each
+// tile of columns, or the matrix units. A guess, not fitted to any times.
+template <class Tile>
+double seconds_of_resident(const GemmView& view, const Machine& machine) {
+  const ResidentShares<Tile> shares(view, machine);
+  const double passes = std::ceil(1.0 * view.b / Tile::columns), rows = 2.0 * view.groups_i * view.rows;
+  const double memory = rows * (view.c + view.b) / (0.77 * machine.memory_rate);
+  const double cache = rows * (passes * view.c + view.b) / machine.cache_rate;
+  const double operations = 2.0 * gemm_rows * Tile::columns * gemm_step * gemm_steps(view) * shares.tiles;
+  const double matrix = operations * machine.multiprocessors / machine.matrix_rate;
+  return 3.4e-6 + 1e-6 * (shares.made - 1) + std::max({memory, cache, matrix}) + 0.1 * (cache + matrix);
+}
+
 }  // namespace ksmm::hopper

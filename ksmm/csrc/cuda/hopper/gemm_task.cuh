@@ -43,4 +43,11 @@ struct SpreadTask : GemmTask {
   uint32_t inverse_d;  // 2^32 / d, rounded up
 };
 
+// The same for blocks that stay.
+struct ResidentTask : SpreadTask {
+  int stages;
+  void* y_rows;
+  int64_t y_i, y_stride;  // from one i to the next, and from one n
+};
+
 }  // namespace ksmm::hopper

@@ -1,0 +1,134 @@
+// What the gemm kernels are told of a product: tensors, sizes, and how many tiles there are. Host code.
+#pragma once
+
+#include "gemm.h"
+#include "gemm_resident_tile.cuh"
+#include "gemm_spread_weight.cuh"
+#include "gemm_task.cuh"
+#include "tensor_map.h"
+
+namespace ksmm::hopper {
+
+// A tensor of X or Y in boxes of 64 along its contiguous dimension by `height` of the other.
+inline TensorBox gemm_rows_by_features(const GemmView& view, const GemmStrides& strides, int64_t features,
+                                       int height = 64) {
+  if (view.rows_contiguous)
+    return {4,
+            {view.rows, view.groups_j, features, view.groups_i},
+            {1, strides.j, strides.features, strides.i},
+            {64, 1, height, 1}};
+  return {4,
+          {features, view.rows, view.groups_j, view.groups_i},
+          {1, strides.rows, strides.j, strides.i},
+          {64, height, 1, 1}};
+}
+
+inline TensorBox gemm_weight(const GemmView& view, int box_columns) {
+  const int64_t* strides = view.weight_strides;
+  return {4,
+          {view.c, view.b, view.groups_j, view.groups_i},
+          {1, strides[1], strides[3], strides[0]},
+          {gemm_step, box_columns, 1, 1}};
+}
+
+// X, the bias and the sizes, which all gemm kernels are told.
+inline cudaError_t describe_x(GemmTask* task, const GemmView& view) {
+  task->bias = view.bias;
+  task->b = static_cast<int>(view.b), task->groups_j = static_cast<int>(view.groups_j);
+  task->k_steps = static_cast<int>((view.c + gemm_step - 1) / gemm_step);
+  return describe_tensor(&task->x, view.x, view.dtype, gemm_rows_by_features(view, view.x_strides, view.c), 128);
+}
+
+// Y, in boxes of 64 along its contiguous dimension by `stored`.
+inline cudaError_t describe_y(GemmTask* task, const GemmView& view, int stored = 64) {
+  return describe_tensor(&task->y, view.y, view.dtype, gemm_rows_by_features(view, view.y_strides, view.b, stored),
+                         128);
+}
+
+// X and W.
+inline cudaError_t describe_operands(GemmTask* task, const GemmView& view, int box_columns) {
+  const cudaError_t error = describe_x(task, view);
+  if (error != cudaSuccess) return error;
+  return describe_tensor(&task->weight, view.weight, view.dtype, gemm_weight(view, box_columns), 128);
+}
+
+// X, W and Y.
+inline cudaError_t describe_gemm(GemmTask* task, const GemmView& view, int box_columns, int stored = 64) {
+  const cudaError_t error = describe_operands(task, view, box_columns);
+  return error == cudaSuccess ? describe_y(task, view, stored) : error;
+}
+
+// Y for WideOutlet, where n are contiguous: as runs of n, and whole. Rows of a box are as long as in shared memory.
+struct WideBoxes {
+  TensorBox runs, rows;
+};
+template <class Tile>
+WideBoxes boxes_of_wide(const GemmView& view) {
+  const GemmStrides& strides = view.y_strides;
+  constexpr int row = Tile::pitch / 2;
+  return {{5,
+           {gemm_run, view.rows / gemm_run, view.groups_j, view.b, view.groups_i},
+           {1, gemm_run, strides.j, strides.features, strides.i},
+           {row, 1, 1, gemm_part, 1}},
+          {4,
+           {view.rows, view.groups_j, view.b, view.groups_i},
+           {1, strides.j, strides.features, strides.i},
+           {row, 1, gemm_part, 1}}};
+}
+
+template <class Tile>
+cudaError_t describe_wide(WideTask* task, const GemmView& view) {
+  cudaError_t error = describe_operands(task, view, Tile::columns / Tile::cluster);
+  task->rows = static_cast<int>(view.rows);
+  const WideBoxes boxes = boxes_of_wide<Tile>(view);
+  if (error == cudaSuccess && view.rows >= gemm_run)
+    error = describe_tensor(&task->y_runs, view.y, view.dtype, boxes.runs, 0);
+  if (error == cudaSuccess && view.rows % gemm_run != 0)
+    error = describe_tensor(&task->y, view.y, view.dtype, boxes.rows, 0);
+  return error;
+}
+
+template <class Tile, int ROWS>
+void count_tiles(GemmTask* task, const GemmView& view) {
+  task->row_tiles = static_cast<int>(parts_of(view.rows, ROWS));
+  task->column_tiles = static_cast<int>(parts_of(view.b, Tile::columns));
+  task->tiles = static_cast<int>(task->row_tiles * task->column_tiles * view.groups_i * view.groups_j);
+}
+
+constexpr int rows_of_pair = 256;  // two blocks of a cluster take 128 n each
+
+inline cudaError_t describe_spread(SpreadTask* task, const GemmView& view) {
+  const int64_t* strides = view.weight_strides;
+  task->w = view.weight, task->w_i = strides[0], task->w_r = strides[1], task->w_j = strides[3];
+  task->x_rows = view.x, task->x_stride = view.x_strides.rows, task->rows = static_cast<int>(view.rows);
+  task->d = static_cast<int>(view.spread), task->c = static_cast<int>(view.c / view.spread);
+  task->inverse_d = inverse_of(static_cast<uint32_t>(view.spread));
+  const cudaError_t error = describe_x(task, view);
+  return error == cudaSuccess ? describe_y(task, view) : error;
+}
+
+inline cudaError_t describe_resident(ResidentTask* task, const GemmView& view) {
+  task->y_rows = view.y, task->y_i = view.y_strides.i, task->y_stride = view.y_strides.rows;
+  return describe_spread(task, view);
+}
+
+// What each block has of the tiles that stay with a matrix.
+template <class Tile>
+struct ResidentShares {
+  int64_t row_tiles, matrices;
+  int blocks;
+  int64_t tiles, made;  // of a block, at most
+  ResidentShares(const GemmView& view, const Machine& machine) {
+    row_tiles = parts_of(view.rows, gemm_rows), matrices = view.groups_i * parts_of(view.b, Tile::columns);
+    blocks = resident_blocks(row_tiles, matrices, machine.multiprocessors);
+    tiles = parts_of(row_tiles * matrices, blocks), made = parts_of(matrices, blocks);
+  }
+};
+
+template <class Tile>
+int stages_of_resident(const GemmView& view, const Machine& machine) {
+  const int64_t k_steps = parts_of(view.c, gemm_step);
+  return Tile::stages(k_steps, ResidentShares<Tile>(view, machine).tiles * k_steps, machine.shared_limit);
+}
+
+}  // namespace ksmm::hopper
