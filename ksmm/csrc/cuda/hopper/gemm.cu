@@ -31,8 +31,8 @@ bool fits(const GemmView& view, SingleTile<COLUMNS, BLOCKS> tile, const Machine&
          gemm_steps(view) <= decltype(tile)::most_steps && !machine.is_part &&
          decltype(tile)::shared_bytes(gemm_steps(view)) <= machine.shared_limit;
 }
-template <int COLUMNS, int STAGES, int BUFFERS>
-bool fits(const GemmView& view, StreamedTile<COLUMNS, STAGES, BUFFERS> tile, const Machine& machine) {
+template <int COLUMNS, int STAGES>
+bool fits(const GemmView& view, StreamedTile<COLUMNS, STAGES> tile, const Machine& machine) {
   return view.spread == 1 && writes_fit(view, COLUMNS) && decltype(tile)::shared_bytes <= machine.shared_limit;
 }
 template <int COLUMNS, int STAGES, bool WIDE>

@@ -16,11 +16,9 @@ namespace ksmm::hopper {
 // As many stages as there is room for: four of 256 columns leave room for a quarter of Y in the outlets, and three with
 // more for Y measured slower.
 template <int COLUMNS>
-using StreamedOf = StreamedTile<COLUMNS,
-                                COLUMNS <= 64    ? 7
-                                : COLUMNS <= 128 ? 6
-                                                 : 4,
-                                2>;
+using StreamedOf = StreamedTile<COLUMNS, COLUMNS <= 64    ? 7
+                                         : COLUMNS <= 128 ? 6
+                                                          : 4>;
 
 // Calls run(tile) with the type of the tile; run returns the same for each.
 template <class Run>
@@ -90,8 +88,8 @@ cudaError_t launch_tile(const GemmView& view, SingleTile<COLUMNS, BLOCKS> tile, 
                             Tile::shared_bytes(task.k_steps), 1, stream, task);
 }
 
-template <class T, bool ROWS_CONTIGUOUS, int COLUMNS, int STAGES, int BUFFERS>
-cudaError_t launch_tile(const GemmView& view, StreamedTile<COLUMNS, STAGES, BUFFERS> tile, const Machine& machine,
+template <class T, bool ROWS_CONTIGUOUS, int COLUMNS, int STAGES>
+cudaError_t launch_tile(const GemmView& view, StreamedTile<COLUMNS, STAGES> tile, const Machine& machine,
                         cudaStream_t stream) {
   using Tile = decltype(tile);
   GemmTask task;

@@ -30,7 +30,7 @@ inline double seconds_of_pairs(const GemmView& view, GemmTile tile, const Machin
   const double columns = gemm_rounded_up(view.b, tile.columns), rows = gemm_rounded_up(view.rows, rows_of_pair);
   const double passes = columns / tile.columns, all = planes * passes * rows / rows_of_pair;
   const double waves = gemm_rounded_up(all, pairs) / all;
-  // writes take 1.3 times as long as reads, and the matrix units reach 0.83 of a plain product
+  // writes take 1.3 times as long as reads, and the matrix units reach so much of a plain product
   const double reads = 2 * planes * view.c * (view.rows + static_cast<double>(view.b));
   const double writes = 2 * planes * view.rows * view.b;
   const double slower = gemm_slowness(view, tile) * (0.99 + 0.01 * passes);

@@ -8,11 +8,11 @@
 
 namespace ksmm::hopper {
 
-template <int COLUMNS_, int STAGES_, int BUFFERS_>
+template <int COLUMNS_, int STAGES_>
 struct StreamedTile {
   static constexpr int columns = COLUMNS_;  // r
   static constexpr int stages = STAGES_;
-  static constexpr int buffers = BUFFERS_;  // of a warpgroup's outlet
+  static constexpr int buffers = 2;  // of a warpgroup's outlet
   static constexpr int warpgroups = 2;
   static constexpr int cluster = 2;
   static constexpr int consumers = 128 * warpgroups;
