@@ -212,7 +212,7 @@ bool is_wrong_of_spreading(std::mt19937& random, int kind) {
   };
   const auto of_resident = [&](auto tile) {
     using Tile = decltype(tile);
-    return is_wrong_spread<Tile, D, Tile::consumers, Tile::columns, Tile::template parts<D>>(random);
+    return is_wrong_spread<Tile, D, Tile::consumers, Tile::spread_rows, Tile::spread_parts>(random);
   };
   switch (kind) {
     case 0: return of_single(SingleTile<64, 1>());

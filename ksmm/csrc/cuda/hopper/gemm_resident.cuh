@@ -54,8 +54,8 @@ __device__ void make_matrix(const ResidentTask& task, const ResidentMemory<Tile>
   if (task.bias != nullptr && thread < Tile::columns && column < task.b)
     bias =
         to_float<T>(__ldg(static_cast<const uint16_t*>(task.bias) + static_cast<int64_t>(place.i) * task.b + column));
-  spread_weight<Tile, D, Tile::consumers, Tile::columns, Tile::template parts<D>>(task, place.r, place.i, thread,
-                                                                                  memory.weight);
+  spread_weight<Tile, D, Tile::consumers, Tile::spread_rows, Tile::spread_parts>(task, place.r, place.i, thread,
+                                                                                 memory.weight);
   if (thread < Tile::columns) memory.shared->bias[thread] = bias;
   fence_for_engines();
   synchronize(all, Tile::consumers);

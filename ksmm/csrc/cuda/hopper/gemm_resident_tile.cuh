@@ -21,9 +21,8 @@ struct ResidentTile {
   static constexpr int registers = columns == 192 ? 152 : 216, helper_registers = 24;
   static_assert(!hands_registers || registers_suffice<consumers, registers, 128, helper_registers, at_a_time>,
                 "or a warpgroup would wait for ever");
-  // Of a row of W, which a thread reads at a time to make the matrix: few, so that the code is short.
-  template <int D>
-  static constexpr int parts = std::min(16 / D, columns == 128 ? 4 : 8);
+  // How the matrix is made (spread_weight): c of up to 64 at a time.
+  static constexpr int spread_rows = consumers / 4, spread_parts = 2;
   static constexpr int weight_bytes = columns * 128;
   static constexpr int boxes = 2;  // of a warpgroup's outlet
   static constexpr int outlet_bytes = boxes * gemm_box;
@@ -32,7 +31,6 @@ struct ResidentTile {
   static constexpr int busy_stages = 8;  // memory is busy with 64 KB on their way to each multiprocessor
   static constexpr int slack = 2560;     // barriers, the bias, and the alignment of the swizzle
   static_assert(columns % 64 == 0 && columns <= 256, "boxes of Y do not reach into the next tile");
-  static_assert(consumers % columns == 0, "threads of a warp make neighbouring rows of the matrix");
   static_assert(most_stages <= 32, "a lane makes the barriers of a stage");
 
   static int64_t shared_bytes(int64_t k_steps, int64_t stages) {

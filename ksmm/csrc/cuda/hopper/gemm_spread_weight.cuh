@@ -98,14 +98,15 @@ __host__ __device__ inline uint4 read_vector(const uint16_t* from) {
 #endif
 }
 
-// What one of THREADS threads makes of the matrix of i and the columns from r0 on. ROWS threads have neighbouring rows,
-// whose chunks lie in different banks; each reads W for all its rows, PARTS times, before it writes.
+// What one of THREADS threads makes of the matrix of i and the columns from r0 on. They take ROWS columns at a time, a
+// warp eight neighbours, whose chunks lie in different banks, by four neighbouring vectors of W: of fewer vectors of
+// more rows a warp would wait a cycle for each row. Each reads W for all its columns, PARTS times, before it writes.
 template <class Tile, int D, int THREADS, int ROWS, int PARTS>
 __host__ __device__ void spread_weight(const SpreadTask& task, int r0, int i, int thread, unsigned char* weight) {
-  static_assert(Tile::columns % ROWS == 0 && THREADS % ROWS == 0, "or rows or threads would be left over");
+  static_assert(Tile::columns % ROWS == 0 && THREADS % (4 * ROWS) == 0 && ROWS % 8 == 0, "or some would be left over");
   constexpr int count = Tile::columns / ROWS, across = THREADS / ROWS;
-  const int row = thread % ROWS, chunks = 8 * task.k_steps;
-  for (int first = thread / ROWS; first * D < chunks; first += across * PARTS) {
+  const int row = thread % 8 + thread / 32 % (ROWS / 8) * 8, chunks = 8 * task.k_steps;
+  for (int first = thread / 8 % 4 + thread / (4 * ROWS) * 4; first * D < chunks; first += across * PARTS) {
     uint4 numbers[PARTS][count];
 #pragma unroll
     for (int of = 0; of < PARTS; ++of)
