@@ -217,9 +217,9 @@ bool is_wrong_of_spreading(std::mt19937& random, int kind) {
   switch (kind) {
     case 0: return of_single(SingleTile<64, 1>());
     case 1: return of_single(SingleTile<96, 2>());
-    case 2: return of_resident(ResidentTile<128, 2>());
-    case 3: return of_resident(ResidentTile<192, 3>());
-    default: return of_resident(ResidentTile<256, 2>());
+    case 2: return of_resident(ResidentTile<128>());
+    case 3: return of_resident(ResidentTile<192>());
+    default: return of_resident(ResidentTile<256>());
   }
 }
 
@@ -311,9 +311,9 @@ int main(int count, char** arguments) {
   for (const int columns : {128, 192, 256}) {
     int wrong = 0;
     for (int at = 0; at < cases; ++at)
-      wrong += columns == 128   ? is_wrong_resident<ResidentTile<128, 2>>(random)
-               : columns == 192 ? is_wrong_resident<ResidentTile<192, 3>>(random)
-                                : is_wrong_resident<ResidentTile<256, 2>>(random);
+      wrong += columns == 128   ? is_wrong_resident<ResidentTile<128>>(random)
+               : columns == 192 ? is_wrong_resident<ResidentTile<192>>(random)
+                                : is_wrong_resident<ResidentTile<256>>(random);
     std::printf("tiles of blocks that stay, %d r: %d of %d wrong\n", columns, wrong, cases);
     all += wrong;
   }

@@ -39,8 +39,8 @@ template <int COLUMNS, int STAGES, bool WIDE>
 bool fits(const GemmView& view, AlternatingTile<COLUMNS, STAGES, WIDE> tile, const Machine& machine) {
   return view.spread == 1 && (!WIDE || view.rows_contiguous) && decltype(tile)::shared_bytes <= machine.shared_limit;
 }
-template <int COLUMNS, int WARPGROUPS>
-bool fits(const GemmView& view, ResidentTile<COLUMNS, WARPGROUPS> tile, const Machine& machine) {
+template <int COLUMNS>
+bool fits(const GemmView& view, ResidentTile<COLUMNS> tile, const Machine& machine) {
   using Tile = decltype(tile);
   return view.spread > 1 && !view.rows_contiguous && spread_takes(view) && !machine.is_part &&
          stages_of_resident<Tile>(view, machine) >= Tile::least_stages;
@@ -51,8 +51,8 @@ template <int COLUMNS, int BLOCKS>
 double seconds_of(const GemmView& view, SingleTile<COLUMNS, BLOCKS> tile, GemmTile, const Machine& machine) {
   return seconds_of_single<decltype(tile)>(view, machine);
 }
-template <int COLUMNS, int WARPGROUPS>
-double seconds_of(const GemmView& view, ResidentTile<COLUMNS, WARPGROUPS> tile, GemmTile, const Machine& machine) {
+template <int COLUMNS>
+double seconds_of(const GemmView& view, ResidentTile<COLUMNS> tile, GemmTile, const Machine& machine) {
   return seconds_of_resident<decltype(tile)>(view, machine);
 }
 template <class Tile>

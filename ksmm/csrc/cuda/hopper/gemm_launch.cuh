@@ -47,9 +47,9 @@ auto with_gemm_tile(GemmTile tile, Run run) {
   }
   if (tile.hold == GemmHold::resident) {
     switch (tile.columns) {
-      case 128: return run(ResidentTile<128, 2>());
-      case 192: return run(ResidentTile<192, 3>());
-      default: return run(ResidentTile<256, 2>());
+      case 128: return run(ResidentTile<128>());
+      case 192: return run(ResidentTile<192>());
+      default: return run(ResidentTile<256>());
     }
   }
   switch (tile.columns) {
@@ -122,9 +122,8 @@ cudaError_t launch_tile(const GemmView& view, AlternatingTile<COLUMNS, STAGES, W
   }
 }
 
-template <class T, bool ROWS_CONTIGUOUS, int COLUMNS, int WARPGROUPS>
-cudaError_t launch_tile(const GemmView& view, ResidentTile<COLUMNS, WARPGROUPS> tile, const Machine& machine,
-                        cudaStream_t stream) {
+template <class T, bool ROWS_CONTIGUOUS, int COLUMNS>
+cudaError_t launch_tile(const GemmView& view, ResidentTile<COLUMNS> tile, const Machine& machine, cudaStream_t stream) {
   using Tile = decltype(tile);
   if constexpr (ROWS_CONTIGUOUS) {
     return cudaErrorInvalidValue;
