@@ -149,10 +149,13 @@ __global__ __launch_bounds__(Tile::threads,
   if (threadIdx.x == 32) prefetch_map(task.x), prefetch_map(task.y);
   __syncthreads();
   wait_for_kernels_before();
-  if (threadIdx.x < Tile::consumers)
+  if (threadIdx.x < Tile::consumers) {
+    if constexpr (Tile::hands_registers) grow_registers<Tile::registers>();
     multiply_resident<T, Tile, D>(task, memory);
-  else if (threadIdx.x == Tile::consumers)
-    feed_resident<Tile>(task, memory);
+  } else {
+    if constexpr (Tile::hands_registers) shrink_registers<Tile::helper_registers>();
+    if (threadIdx.x == Tile::consumers) feed_resident<Tile>(task, memory);
+  }
 #endif
 }
 

@@ -7,19 +7,26 @@
 
 namespace ksmm::hopper {
 
-// Two warpgroups that take 64 n by COLUMNS r in turns.
+// Warpgroups that take 64 n by COLUMNS r in turns: three of 192 columns have registers enough, and write beside more
+// products than two.
 template <int COLUMNS_>
 struct ResidentTile {
   static constexpr int columns = COLUMNS_;  // r
-  static constexpr int warpgroups = 2;
+  static constexpr int warpgroups = columns == 192 ? 3 : 2;
   static constexpr int consumers = 128 * warpgroups;
   // Blocks of a multiprocessor that there are registers for: the next kernel's may begin beside this one's.
   static constexpr int at_a_time = columns == 128 ? 2 : 1;
-  static constexpr int threads = consumers + 32;
+  // 96 sums and all else are a few more registers than four warps of a quarter of the multiprocessor may have: a
+  // warpgroup more hands some over.
+  static constexpr bool hands_registers = columns == 192;
+  static constexpr int threads = consumers + (hands_registers ? 128 : 32);
+  static constexpr int registers = 152, helper_registers = 24;
+  static_assert(!hands_registers || registers_suffice<consumers, registers, 128, helper_registers>,
+                "or a warpgroup would wait for ever");
   // How the matrix is made (spread_weight): c of up to 64 at a time.
   static constexpr int spread_rows = consumers / 4, spread_parts = 2;
   static constexpr int weight_bytes = columns * 128;
-  static constexpr int boxes = columns == 192 ? 3 : 2;  // of a warpgroup's outlet
+  static constexpr int boxes = 2;  // of a warpgroup's outlet
   static constexpr int outlet_bytes = boxes * gemm_box;
   static constexpr int staging_bytes = warpgroups * outlet_bytes;
   static constexpr int most_stages = 20, least_stages = 4;
