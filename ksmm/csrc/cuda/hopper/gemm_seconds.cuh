@@ -86,11 +86,14 @@ double seconds_of_resident(const GemmView& view, const Machine& machine) {
   const ResidentShares<Tile> shares(view, machine);
   const double k_steps = static_cast<double>(gemm_steps(view)), columns = Tile::columns;
   const double made = static_cast<double>(shares.made), tiles = static_cast<double>(shares.tiles);
+  const double passes = std::ceil(1.0 * view.b / columns);
   const double bytes = 2.0 * view.groups_i * view.rows * (view.c + view.b);
   const double memory = (1 - 0.62 * std::min(1.0, 45e6 / bytes)) * bytes / (0.73 * machine.memory_rate);
   const double operations = 2.0 * gemm_rows * columns * gemm_step * k_steps * tiles;
   const double matrix = 0.56 * operations * machine.multiprocessors / machine.matrix_rate;
-  return 3.3e-6 + 0.16e-6 * made * k_steps * columns / 64 + std::max(memory, matrix) + matrix;
+  const double alone = Tile::warpgroups == 3 ? 0.8 : 1;  // of the products
+  const double all = 3.3e-6 + 0.16e-6 * made * k_steps * columns / 64 + std::max(memory, matrix) + alone * matrix;
+  return all * (0.96 + 0.04 * passes);
 }
 
 }  // namespace ksmm::hopper
