@@ -28,6 +28,9 @@ PATTERNS = [
     (40, 2, 2, 1), (1, 300, 2, 1), (1, 600, 3, 16), (2, 1, 9, 101), (3, 2, 5, 31), (2, 1, 130, 9),
 ]  # fmt: skip
 BATCHES = (0, 1, 2, 5, 7, 13, 49, 130)
+PACKED_FROM, STORED_TO = 300, 8
+"""Rows for which batch_first packs float32 weights, and so few that it reads them where they are stored (with vectors
+of 16 lanes up to 256)."""
 
 
 @pytest.fixture(autouse=True)
@@ -178,6 +181,17 @@ def test_weight_of_any_strides(layout, dtype):
         check(kernel(x, poisoned[::2, 1::2, ::2, 1::2], layout), x, weight, layout, pattern)
         same = weight[:, :1, :1].expand(pattern)
         check(kernel(x, same, layout), x, same, layout, "expanded")
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=str)
+def test_weights_read_where_they_are_stored_give_the_same_bits_as_packed_ones(pattern):
+    x, weight = operands(pattern, PACKED_FROM, "batch_first")
+    bias = torch.randn(Pattern(*pattern).rows)
+    for stored in (weight, KERNEL.pack(weight, "batch_first").data):
+        packed = kernel(x, stored, "batch_first", bias)
+        check(kernel(x, stored, "batch_first"), x, weight, "batch_first", pattern)
+        for rows in (1, 3, STORED_TO, 250):
+            assert torch.equal(kernel(x[:rows], stored, "batch_first", bias), packed[:rows]), (pattern, rows)
 
 
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES.keys())

@@ -31,6 +31,8 @@ struct FirstTasks {
   struct Panel {
     int64_t output;  // the first of its first vector
     const float* weights;
+    bool is_stored;  // whether that is where they are in memory (batch_first_weights.h), else they are packed
+    int64_t vector_step;
     Spread spread;
   };
 
@@ -62,13 +64,24 @@ struct FirstTasks {
   }
 
   Panel panel_of(const FirstStage& stage, int64_t number) const {
-    const float* from = weights + (stage.set * plan.set_panels + number) * plan.panel_floats() + stage.k * N * lanes;
+    const StoredPanel stored = stored_panel<Element>(plan, operands, stage.set, number);
+    const float* packed = weights + (stage.set * plan.set_panels + number) * plan.panel_floats() + stage.k * N * lanes;
+    const float* from = stored.at ? stored.at + stage.k * operands.weight_strides[2] : packed;
     const int64_t output = plan.first_output(stage.set, number);
     if constexpr (std::is_same<Spread, Reorder>::value) {
-      return {output, from, {plan.orders[plan.group_of(stage.set, number)]}};
+      return {output, from, stored.at != nullptr, stored.vector_step, {plan.orders[plan.group_of(stage.set, number)]}};
     } else {
-      return {output, from, {}};
+      return {output, from, stored.at != nullptr, stored.vector_step, {}};
     }
+  }
+
+  // Calls multiply(the weights of the panel).
+  template <class Multiply>
+  KSMM_INLINE void with_vectors(const Panel& panel, const Multiply& multiply) const {
+    if constexpr (std::is_same<Element, Float32>::value) {
+      if (panel.is_stored) return multiply(StoredVectors{panel.weights, operands.weight_strides[2], panel.vector_step});
+    }
+    multiply(PackedVectors<N>{panel.weights});
   }
 
   void multiply_panel(const FirstStage& stage, int64_t number, const Panel& panel, int64_t m, const float* rows,
@@ -91,8 +104,10 @@ struct FirstTasks {
       target.bias = bias + stage.i * plan.outputs() + output;
       target.bias_vector_step = plan.group_step;
     }
-    multiply_rows<Element, N, row_step, Consecutive>(count, stage.depth, Format::step(p.d), panel.spread,
-                                                     rows + m * row_step, panel.weights, target, copy);
+    with_vectors(panel, [&](auto vectors) {
+      multiply_rows<Element, N, row_step, Consecutive>(count, stage.depth, Format::step(p.d), panel.spread,
+                                                       rows + m * row_step, vectors, target, copy);
+    });
     if (is_last && !direct) write_tile(tile, count, output, y);
   }
 
@@ -109,8 +124,11 @@ struct FirstTasks {
 template <class Element, class Spread>
 void multiply_spread(const Problem& problem, const Operands& operands, ParallelFor parallel_for) {
   const FirstPlan plan(problem, RowFormat<Spread>::most_depth(problem.d), Element::word_k);
-  const Buffer weights(plan.sets * plan.set_panels * plan.panel_floats());
-  run(FirstWeights<Element>{plan, operands, weights.get()}, plan.sets * plan.set_panels, parallel_for);
+  FirstWeights<Element> pack{plan, operands};
+  const bool packs = pack.any();
+  const Buffer weights(packs ? plan.sets * plan.set_panels * plan.panel_floats() : 1);
+  pack.packed = weights.get();
+  if (packs) run(pack, plan.sets * plan.set_panels, parallel_for);
   const Bias<Element> bias(problem, operands, plan.width * plan.group_step);
   const auto multiply = [&](auto width) {
     constexpr int N = decltype(width)::value;

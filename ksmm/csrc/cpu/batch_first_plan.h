@@ -87,6 +87,9 @@ struct FirstPlan {
     const int64_t others = sets * panel_blocks;
     while (batch_block > 2 * rows && others * divide_up(p.batch, batch_block) < 16) batch_block -= rows;
     batch_blocks = divide_up(p.batch, batch_block);
+    while (reads_stored() && panel_block > 1 && sets * panel_blocks * batch_blocks < 16) {
+      panel_block = divide_up(panel_block, 2), panel_blocks = divide_up(set_panels, panel_block);
+    }
     for (int64_t group = 0; shared && group < groups; ++group) {
       for (int lane = 0; lane < lanes; ++lane) orders[group][lane] = int32_t((group * lanes + lane) % p.d);
     }
@@ -104,6 +107,9 @@ struct FirstPlan {
         set, set_i(set), first, smaller(first + panel_block, set_panels), n, smaller(batch_block, problem.batch - n),
         0,   0};
   }
+  // Whether float32 weights are to be read where they are stored: for so few rows that packing them takes longer. With
+  // 16 registers a panel is less than whole lines of them for each k, which the first-level cache then holds in vain.
+  bool reads_stored() const { return problem.batch <= (registers == 32 ? 256 : 8); }
   int64_t panel_floats() const { return steps * width * lanes; }
   int64_t outputs() const { return problem.b * problem.d; }  // of one (n, i)
   int64_t group_of(int64_t set, int64_t panel) const { return shared ? panel / panels : set % used_groups; }

@@ -10,13 +10,42 @@
 namespace ksmm {
 namespace KSMM_VARIANT {
 
+// Where the weights of a panel's first vector are for the first k, if the panel is to be read from there, and how far
+// apart its vectors are; null if it is to be packed: what is read for a few rows alone costs more to pack than to read,
+// and float32 of whole vectors needs no packing.
+struct StoredPanel {
+  const float* at;
+  int64_t vector_step;
+};
+
+template <class Element>
+StoredPanel stored_panel(const FirstPlan& plan, const Operands& operands, int64_t set, int64_t panel) {
+  const int64_t* strides = operands.weight_strides;
+  const int64_t d = plan.problem.d, output = plan.first_output(set, panel);
+  const int64_t end = output + (plan.width - 1) * plan.group_step + lanes;
+  const bool in_a_row = strides[1] == d, by_rows = d % lanes == 0;
+  if (!std::is_same<Element, Float32>::value || !plan.reads_stored() || end > plan.outputs() ||
+      (d > 1 && strides[3] != 1) || !(in_a_row || by_rows))
+    return {nullptr, 0};
+  const float* from = static_cast<const float*>(operands.weight) + plan.set_i(set) * strides[0];
+  return {from + output / d * strides[1] + output % d, in_a_row ? plan.group_step : strides[1]};
+}
+
 // Weights of one panel: packed[((set·set_panels + panel)·steps + k)·N·L + v·L + lane], zeros past the last output.
 template <class Element>
 struct FirstWeights {
   using Stored = typename Element::Stored;
   const FirstPlan& plan;
   const Operands& operands;
-  float* packed;
+  float* packed = nullptr;
+
+  // Whether there is anything to pack: the last panel of each set is the one that may have vectors beyond the outputs.
+  bool any() const {
+    for (int64_t set = 0; set < plan.sets; ++set)
+      for (int64_t panel = 0; panel < plan.set_panels; ++panel)
+        if (!stored_panel<Element>(plan, operands, set, panel).at) return true;
+    return false;
+  }
 
   void work(Tasks& tasks) const {
     for (int64_t first, last; tasks.take(first, last);) {
@@ -26,6 +55,7 @@ struct FirstWeights {
 
   void pack(int64_t task) const {
     const int64_t set = task / plan.set_panels, panel = task % plan.set_panels;
+    if (stored_panel<Element>(plan, operands, set, panel).at) return;
     const Stored* from = static_cast<const Stored*>(operands.weight) + plan.set_i(set) * operands.weight_strides[0];
     const int64_t output = plan.first_output(set, panel);
     float* to = packed + task * plan.panel_floats();

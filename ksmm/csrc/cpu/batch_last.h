@@ -65,7 +65,8 @@ struct LastTasks {
       target.bias_row_step = p.d;
     }
     const float* from = weights + (stage.ij * plan.row_panels + row) * plan.panel_floats() + stage.k * M;
-    multiply_rows<Element, N, 1, Repeat<1>>(rows, stage.depth, Constant<M>{}, Repeat<1>{}, from, inputs, target, copy);
+    multiply_rows<Element, N, 1, Repeat<1>>(rows, stage.depth, Constant<M>{}, Repeat<1>{}, from,
+                                            PackedVectors<N>{inputs}, target, copy);
     if (is_last && !direct) {
       for (int64_t m = 0; m < rows; ++m) write<Element>(tile + m * N * lanes, count, y + m * p.d * p.batch);
     }

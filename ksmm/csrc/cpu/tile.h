@@ -8,7 +8,7 @@
 // they would keep the loads waiting. So would copying X at once; the load and store units have time for it here, and
 // `meanwhile`, called once for meanwhile.interval() k, does a little of that for the next tiles. Rows lie `row_step`
 // apart, which the compiler knows, and their elements `depth_step`, which it knows where it is a Constant; vectors are
-// read one after the other.
+// read one after the other (PackedVectors), or from where they are stored (StoredVectors).
 #pragma once
 
 #include <type_traits>
@@ -31,6 +31,27 @@ constexpr int tile_floats = (registers == 32 ? 24 : 12) * lanes;  // no tile has
 template <int64_t value>
 using Constant = std::integral_constant<int64_t, value>;
 
+// N vectors for each k, one after the other.
+template <int N>
+struct PackedVectors {
+  const float* at;
+  KSMM_INLINE Vector get(int v) const { return load(at + v * lanes); }
+  KSMM_INLINE void next() { at += N * lanes; }
+};
+
+// N vectors for each k, where they are in memory: vector_step apart, and k_step from one k to the next. They are asked
+// for ahead: each k may lie in another page, and many in the same few sets of the first-level cache.
+struct StoredVectors {
+  static constexpr int ahead = 16;
+  const float* at;
+  int64_t k_step, vector_step;
+  KSMM_INLINE Vector get(int v) const {
+    prefetch(at, ahead * k_step + v * vector_step);
+    return load(at + v * vector_step);
+  }
+  KSMM_INLINE void next() { at += k_step; }
+};
+
 // What is added to the sums of a tile and where they go. Both are float32.
 struct TileTarget {
   const float* start;  // the sums so far: M × N vectors, one after the other; null: zero
@@ -40,8 +61,9 @@ struct TileTarget {
   int64_t bias_row_step = 0, bias_vector_step = 0;
 };
 
-template <class Element, int M, int N, int row_step, class BiasSpread, class Step, class Spread, class Meanwhile>
-void multiply_tile(int64_t depth, Step depth_step, Spread spread, const float* rows, const float* vectors,
+template <class Element, int M, int N, int row_step, class BiasSpread, class Step, class Spread, class Vectors,
+          class Meanwhile>
+void multiply_tile(int64_t depth, Step depth_step, Spread spread, const float* rows, Vectors vectors,
                    const TileTarget target, Meanwhile& meanwhile) {
   Vector sum[M][N];
   KSMM_UNROLL
@@ -59,10 +81,10 @@ void multiply_tile(int64_t depth, Step depth_step, Spread spread, const float* r
     }
     meanwhile();
     for (const int64_t end = smaller(k + meanwhile.interval(), depth); k < end;
-         ++k, rows += depth_step, vectors += N * lanes) {
+         ++k, rows += depth_step, vectors.next()) {
       Vector vector[N];
       KSMM_UNROLL
-      for (int v = 0; v < N; ++v) vector[v] = load(vectors + v * lanes);
+      for (int v = 0; v < N; ++v) vector[v] = vectors.get(v);
       KSMM_UNROLL
       for (int m = 0; m < M; ++m) {
         const Vector element = spread(rows + m * row_step);
@@ -101,9 +123,10 @@ KSMM_INLINE int compiled_rows(int64_t rows) {
 }
 
 // multiply_tile with M = compiled_rows(rows).
-template <class Element, int N, int row_step, class BiasSpread, class Step, class Spread, class Meanwhile>
+template <class Element, int N, int row_step, class BiasSpread, class Step, class Spread, class Vectors,
+          class Meanwhile>
 KSMM_INLINE void multiply_rows(int64_t rows, int64_t depth, Step depth_step, Spread spread, const float* from,
-                               const float* vectors, const TileTarget& target, Meanwhile& meanwhile) {
+                               Vectors vectors, const TileTarget& target, Meanwhile& meanwhile) {
   switch (compiled_rows<N>(rows)) {
     case 1:
       return multiply_tile<Element, 1, N, row_step, BiasSpread>(depth, depth_step, spread, from, vectors, target,
