@@ -39,9 +39,9 @@ struct FirstWeights {
   const Operands& operands;
   float* packed = nullptr;
 
-  // Whether there is anything to pack: the last panel of each set is the one that may have vectors beyond the outputs.
+  // Whether there is anything to pack: for one i as for all.
   bool any() const {
-    for (int64_t set = 0; set < plan.sets; ++set)
+    for (int64_t set = 0; set < (plan.shared ? 1 : plan.used_groups); ++set)
       for (int64_t panel = 0; panel < plan.set_panels; ++panel)
         if (!stored_panel<Element>(plan, operands, set, panel).at) return true;
     return false;
