@@ -9,13 +9,12 @@
 #include <vector>
 
 #include "../../ksmm/csrc/cuda/hopper/shifted_launch.cuh"
+#include "tensor_element.h"
 
 using namespace ksmm;
 using namespace ksmm::hopper;
 
 constexpr ShiftedSize sizes[] = {{64, 128}, {64, 256}, {128, 256}, {192, 192}};
-constexpr int64_t nothing = -1, unknown = -2;  // what lies outside of a tensor, and what nobody has written
-
 // Memory is numbered from the multiple of 16 bytes before the operand on; what is there is its number.
 struct Case {
   GemmView view = {};
@@ -42,17 +41,6 @@ struct Case {
     return y_offset + ((i * view.b + r) * view.groups_j + j) * view.rows + n;
   }
 };
-
-// The number in memory of an element of a tensor.
-int64_t element(const TensorBox& tensor, int column, int feature, int row, int i) {
-  const int64_t at[] = {column, feature, row, i};
-  int64_t number = 0;
-  for (int dimension = 0; dimension < 4; ++dimension) {
-    if (at[dimension] < 0 || at[dimension] >= tensor.sizes[dimension]) return nothing;
-    number += at[dimension] * tensor.strides[dimension];
-  }
-  return number;
-}
 
 template <class Tile>
 bool x_is_wrong(const Case& problem, const ShiftedTask& task, const TensorBox& tensor, const ShiftedPlace& place,

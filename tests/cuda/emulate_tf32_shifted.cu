@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "../../ksmm/csrc/cuda/hopper/tf32_launch.cuh"
+#include "tensor_element.h"
 
 using namespace ksmm;
 using namespace ksmm::hopper;
-
-constexpr int64_t nothing = -1, unknown = -2;  // what lies outside of the tensor, and what nobody has written
 
 // Memory is numbered from the multiple of 16 bytes before X on; what is there is its number.
 struct Case {
@@ -31,16 +30,6 @@ struct Case {
     operands.y = reinterpret_cast<void*>(uintptr_t{1} << 21);
   }
 };
-
-int64_t element(const TensorBox& tensor, int column, int feature, int row, int i) {
-  const int64_t at[] = {column, feature, row, i};
-  int64_t number = 0;
-  for (int dimension = 0; dimension < 4; ++dimension) {
-    if (at[dimension] < 0 || at[dimension] >= tensor.sizes[dimension]) return nothing;
-    number += at[dimension] * tensor.strides[dimension];
-  }
-  return number;
-}
 
 // Most lanes of a warp that meet in a bank.
 int most_of_a_bank(const std::vector<int>& words) {

@@ -2,7 +2,8 @@
 //
 // batch_first_plan.h says which outputs share a vector, and which vectors share X: lanes are never wasted, whatever d,
 // nothing is transposed, and X and Y are read and written in order.
-//   weights   packed once a call, by (i, group), N vectors at a time, k-major: a panel;
+//   weights   packed once a call, by (i, group), N vectors at a time, k-major: a panel; for few rows they
+//             are read where they are stored, if that is in such vectors;
 //   a task    is a block of n, some panels of one i (and, for d >= L, of one group). It reads a copy of its block
 //             of X, some k at a time, in rows that lie a fixed distance apart, made while the block before is
 //             multiplied.

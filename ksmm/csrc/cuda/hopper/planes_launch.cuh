@@ -65,8 +65,6 @@ bool planes_takes(const Problem& problem, const Operands& operands, const Machin
 
 inline int64_t tiles_of(int64_t size, int64_t tile) { return (size + tile - 1) / tile; }
 
-inline bool is_uneven(int planes) { return (planes & (planes - 1)) != 0; }
-
 // Tiles of three and six planes take longer to write, and less for each k, than all others: what an H200 took for eight
 // patterns, within 6 %.
 template <class Tile>
@@ -106,7 +104,7 @@ double planes_seconds(const Problem& problem, const Machine& machine) {
                           static_cast<double>(problem.a) * problem.b * problem.c * problem.d;
   const double memory = 2.0 * elements / (machine.memory_rate * (Tile::wide ? 0.7 : 0.9));
   // where there is one for each multiprocessor at most: within 5 % of 50 times in the mean, by 1 to 8 and 16 planes
-  const double size = 1.0 * Tile::r * Tile::j, uneven = is_uneven(Tile::j) ? 0.6e-6 : 0;
+  const double size = 1.0 * Tile::r * Tile::j, uneven = (Tile::j & (Tile::j - 1)) != 0 ? 0.6e-6 : 0;
   const double tile = 2.5e-6 + uneven + 5.5e-9 * columns + 3.3e-9 * size + 2.2e-11 * columns * size;
   // two planes of half a step more: 1.25 times as long for 1,192,48,2 and 4,48,48,2
   const double cut = Tile::j == 2 && problem.c % Tile::k != 0 ? 1.25 : 1;
