@@ -1,4 +1,4 @@
-"""The cost model's choice against what tuning measured on an H200, on a machine without a GPU.
+"""The cost model's choice against what tuning measured on an H200 (or H100), on a machine without a GPU.
 
     python benchmarks/cost_model.py benchmarks/cost_model    # compiled from cost_model.cu, which says how
 
@@ -22,10 +22,10 @@ from ksmm.tuning.file import read_tuning
 TUNED = Path(__file__).resolve().parents[1] / "ksmm" / "tuned" / "nvidia-h200.json"
 
 
-def choices(program: Path, dtype: str, layout: str, entries: list[Entry]) -> list[str]:
-    """The name of the configuration that the cost model chooses for each entry."""
+def choices(program: Path, device: str, dtype: str, layout: str, entries: list[Entry]) -> list[str]:
+    """The name of the configuration that the cost model chooses on that device for each entry."""
     patterns = [",".join(map(str, entry.pattern)) for entry in entries]
-    command = [str(program), dtype, layout, str(entries[0].batch_size), *patterns]
+    command = [str(program), device, dtype, layout, str(entries[0].batch_size), *patterns]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     return [line.split("\t")[1] for line in lines]
 
@@ -34,16 +34,19 @@ def main() -> None:
     """Writes CSV to the standard output, a row for each dtype and layout."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", type=lambda name: Path(name).resolve())
-    program = parser.parse_args().program
+    parser.add_argument("--tuning", type=Path, default=TUNED, help="whose times (those of the H200 that ship)")
+    arguments = parser.parse_args()
+    tuning = read_tuning(arguments.tuning)
     problems: dict[tuple[str, str], list[Entry]] = {}
-    for entry in read_tuning(TUNED).entries:
+    for entry in tuning.entries:
         dtype = "strict" if entry.precision == "strict" else entry.dtype
         problems.setdefault((dtype, entry.layout), []).append(entry)
     writer = csv.writer(sys.stdout)
     writer.writerow(["dtype", "layout", "problems", "known", "mean", "most"])
     for (dtype, layout), entries in sorted(problems.items()):
         ratios = []
-        for entry, choice in zip(entries, choices(program, dtype, layout, entries), strict=True):
+        chosen = choices(arguments.program, tuning.device, dtype, layout, entries)
+        for entry, choice in zip(entries, chosen, strict=True):
             times = {entry.untuned_configuration: entry.untuned_ms, entry.configuration: entry.configuration_ms}
             if choice in times:
                 ratios.append(times[choice] / entry.configuration_ms)
