@@ -27,15 +27,19 @@ constexpr TileTimes times_of(ShiftedSize size) {
                                : TileTimes{0.9, 1.3};
 }
 
+// Whether rows of X or Y begin between multiples of 16 bytes, and the type is one of 16 bits.
+bool begins_anywhere(const Problem& problem, const Operands& operands, const Machine& machine) {
+  return machine.capability == 90 && problem.dtype != Dtype::float32 && problem.layout == Layout::batch_last &&
+         problem.batch > 0 && !rows_fit(problem, operands);
+}
+
 template <int COLUMNS, int ROWS>
 struct Shifted {
   static constexpr ShiftedSize size = {COLUMNS, ROWS};
 
   static bool takes(const Problem& problem, const Operands& operands, const Machine& machine) {
     GemmView view;
-    if (machine.capability != 90 || problem.dtype == Dtype::float32 || problem.layout != Layout::batch_last ||
-        problem.batch == 0 || rows_fit(problem, operands))
-      return false;
+    if (!begins_anywhere(problem, operands, machine)) return false;
     view_problem(problem, operands, &view);
     const double tiles = static_cast<double>(view.groups_i) * view.groups_j * parts_of(view.b, COLUMNS) *
                          parts_of(view.rows, with_shifted_tile(size, [](auto tile) { return tile.step; }));
@@ -73,7 +77,42 @@ struct Shifted {
   static constexpr Configuration as(const char* name) { return {name, true, takes, seconds, launch}; }
 };
 
+// Blocks of one tile.
+struct Single {
+  using Tile = ShiftedSingle;
+
+  static int64_t tiles(const Problem& problem) {
+    return problem.a * problem.d * parts_of(problem.b, Tile::columns) * parts_of(problem.batch, Tile::step);
+  }
+  static int shared_bytes(int64_t c) { return Tile::shared_bytes(static_cast<int>(parts_of(c, gemm_step))); }
+
+  static bool takes(const Problem& problem, const Operands& operands, const Machine& machine) {
+    GemmView view;
+    if (!begins_anywhere(problem, operands, machine) || problem.c > INT16_MAX) return false;
+    view_problem(problem, operands, &view);
+    return static_cast<double>(tiles(problem)) < INT32_MAX / 2 && shared_bytes(problem.c) <= machine.shared_limit &&
+           can_describe(view.weight, view.dtype, gemm_weight(view, Tile::columns));
+  }
+
+  static double seconds(const Problem& problem, const Machine& machine) {
+    const int64_t stages = parts_of(problem.c, gemm_step);
+    const int blocks = std::min(6, 228 * 1024 / (shared_bytes(problem.c) + 1024));  // of a multiprocessor
+    const double rounds = 1.0 * tiles(problem) / (blocks * machine.multiprocessors);
+    const double tile = 1.0 + 0.3 * stages;
+    return 2e-6 + 1e-6 * tile * std::max(1.0, rounds);
+  }
+
+  static cudaError_t launch(const Problem& problem, const Operands& operands, const Machine&, const Workspace&,
+                            cudaStream_t stream) {
+    GemmView view;
+    view_problem(problem, operands, &view);
+    return view.dtype == Dtype::float16 ? launch_shifted_single_float16(view, stream)
+                                        : launch_shifted_single_bfloat16(view, stream);
+  }
+};
+
 constexpr Configuration family[] = {
+    {"shifted single", true, Single::takes, Single::seconds, Single::launch},
     Shifted<64, 128>::as("shifted r64 n128"),
     Shifted<64, 256>::as("shifted r64 n256"),
     Shifted<128, 256>::as("shifted r128 n256"),

@@ -9,5 +9,9 @@ cudaError_t launch_shifted_float16(const GemmView& view, ShiftedSize size, const
   return launch_shifted_of<float16>(view, size, machine, stream);
 }
 
+cudaError_t launch_shifted_single_float16(const GemmView& view, cudaStream_t stream) {
+  return launch_shifted_single_of<float16>(view, stream);
+}
+
 }  // namespace ksmm::hopper
 #endif

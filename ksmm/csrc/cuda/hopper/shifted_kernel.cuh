@@ -74,7 +74,7 @@ struct ShiftedOperands {
   uint32_t eight_rows;
 
   __host__ __device__ ShiftedOperands(int class_bits, unsigned thread) {
-    const int lane = thread % 32, n = 2 * (thread / 32 * 8 + lane / 4);
+    const int lane = thread % 32, n = shifted_n(thread);
     const auto fixed = [&](int row) {
       const int q = row & ((1 << class_bits) - 1),
                 in_stage = n / Tile::strip * gemm_step + q * (gemm_step >> class_bits);

@@ -65,7 +65,7 @@ struct ShiftedOutlet {
     const int rest = !sent || place.ends || place.n == 0 ? rest_of(spans, task, place, threadIdx.x) : 0;
     const bool any_rest = __any_sync(~0u, rest != 0);
     const int64_t step = task.groups_j * task.batch;  // from r to r + 1
-    uint16_t* first = place.row(task, y, place.r + threadIdx.x % 4 * 2) + place.n + first_n(threadIdx.x);
+    uint16_t* first = place.row(task, y, place.r + threadIdx.x % 4 * 2) + place.n + shifted_n(threadIdx.x);
 #pragma unroll
     for (int column = 0; column < Tile::columns; column += Tile::part) {
       if (place.r + column >= task.b) break;
@@ -81,8 +81,6 @@ struct ShiftedOutlet {
     }
   }
 
-  __host__ __device__ static int first_n(unsigned thread) { return 2 * (thread / 32 * 8 + thread % 32 / 4); }
-
   __host__ __device__ static Places places_of(const ShiftedSpans& spans, int class_bits, unsigned thread) {
     Places where;
     where.valid = 0, where.swapped = class_bits == 0 && thread % 4 >= 2;
@@ -91,7 +89,7 @@ struct ShiftedOutlet {
 #pragma unroll
       for (int eight = 0; eight < 2; ++eight) {
         const int row = 8 * eight + thread % 4 * 2 + (odd ^ static_cast<int>(where.swapped));
-        const int at = first_n(thread) - spans.begin(row, Tile::step), bit = 4 * odd + 2 * eight;
+        const int at = shifted_n(thread) - spans.begin(row, Tile::step), bit = 4 * odd + 2 * eight;
         where.valid |= (at >= 0 && at < Tile::step) << bit | (at + 1 >= 0 && at + 1 < Tile::step) << (bit + 1);
         where.at[odd][eight] = (row & ((1 << class_bits) - 1)) * Tile::part_class_bytes(class_bits) +
                                (row >> class_bits) * Tile::part_pitch + 2 * at;
@@ -145,7 +143,7 @@ struct ShiftedOutlet {
 #pragma unroll
     for (int bit = 0; bit < 8; ++bit) {
       const int begin = spans.begin(bit / 2 % 2 * 8 + thread % 4 * 2 + bit / 4, Tile::step);
-      const int n = first_n(thread) + bit % 2;
+      const int n = shifted_n(thread) + bit % 2;
       const bool own = !is_sent<Tile>(task) || (n < begin ? place.n == 0 : n >= begin + Tile::step && place.ends);
       rest |= (own && place.n + n < task.batch) << bit;
     }

@@ -68,6 +68,11 @@ struct ShiftedTile {
   static_assert(blocks * (shared_bytes(3, 2) + 3072) <= 228 * 1024, "two stages fit into a multiprocessor");
 };
 
+// The first of the two neighbouring n of 64 for each warpgroup that a thread multiplies, and has the sums of.
+__host__ __device__ inline int shifted_n(unsigned thread) {
+  return static_cast<int>(2 * (thread / 32 * 8 + thread % 32 / 4));
+}
+
 // How many numbers the rows of a class are moved in a stage, for the sake of the banks.
 __host__ __device__ inline int moved(int class_of_rows, int class_bits) {
   return class_bits >= 2 ? class_of_rows / 2 * 16 : 0;
