@@ -33,6 +33,13 @@ bool begins_anywhere(const Problem& problem, const Operands& operands, const Mac
          problem.batch > 0 && !rows_fit(problem, operands);
 }
 
+// Whether the boxes of X take it, and those of W.
+bool boxes_fit(const GemmView& view, int columns) {
+  const int64_t stride = view.x_strides.j, longest = 16 * std::max(stride, view.rows) + 16;
+  return longest < INT32_MAX && view.c % shifted_classes(stride, view.groups_j, 8) == 0 &&
+         can_describe(view.weight, view.dtype, gemm_weight(view, columns));
+}
+
 template <int COLUMNS, int ROWS>
 struct Shifted {
   static constexpr ShiftedSize size = {COLUMNS, ROWS};
@@ -43,10 +50,8 @@ struct Shifted {
     view_problem(problem, operands, &view);
     const double tiles = static_cast<double>(view.groups_i) * view.groups_j * parts_of(view.b, COLUMNS) *
                          parts_of(view.rows, with_shifted_tile(size, [](auto tile) { return tile.step; }));
-    const int64_t stride = operands.x_stride, longest = 16 * std::max(stride, problem.batch) + 16;
-    return tiles < INT32_MAX / 2 && longest < INT32_MAX && view.c % shifted_classes(stride, view.groups_j, 8) == 0 &&
-           view.b % shifted_classes(view.rows, view.groups_j, 8) == 0 &&
-           can_describe(view.weight, view.dtype, gemm_weight(view, COLUMNS));
+    return tiles < INT32_MAX / 2 && view.b % shifted_classes(view.rows, view.groups_j, 8) == 0 &&
+           boxes_fit(view, COLUMNS);
   }
 
   static double seconds(const Problem& problem, const Machine& machine) {
@@ -84,22 +89,23 @@ struct Single {
   static int64_t tiles(const Problem& problem) {
     return problem.a * problem.d * parts_of(problem.b, Tile::columns) * parts_of(problem.batch, Tile::step);
   }
-  static int shared_bytes(int64_t c) { return Tile::shared_bytes(static_cast<int>(parts_of(c, gemm_step))); }
+  // Of shared memory, where rows of X are as far apart as they may be.
+  static int64_t bytes(int64_t c) { return Tile::shared_bytes(3, static_cast<int>(parts_of(c, gemm_step))); }
 
   static bool takes(const Problem& problem, const Operands& operands, const Machine& machine) {
     GemmView view;
-    if (!begins_anywhere(problem, operands, machine) || problem.c > INT16_MAX) return false;
+    if (!begins_anywhere(problem, operands, machine) || problem.c > gemm_step * Tile::most_steps) return false;
     view_problem(problem, operands, &view);
-    return static_cast<double>(tiles(problem)) < INT32_MAX / 2 && shared_bytes(problem.c) <= machine.shared_limit &&
-           can_describe(view.weight, view.dtype, gemm_weight(view, Tile::columns));
+    return static_cast<double>(tiles(problem)) < INT32_MAX / 2 && bytes(problem.c) <= machine.shared_limit &&
+           boxes_fit(view, Tile::columns);
   }
 
   static double seconds(const Problem& problem, const Machine& machine) {
     const int64_t stages = parts_of(problem.c, gemm_step);
-    const int blocks = std::min(6, 228 * 1024 / (shared_bytes(problem.c) + 1024));  // of a multiprocessor
+    const auto blocks = std::min<int64_t>(6, 228 * 1024 / (bytes(problem.c) + 1024));  // of a multiprocessor
     const double rounds = 1.0 * tiles(problem) / (blocks * machine.multiprocessors);
-    const double tile = 1.0 + 0.3 * stages;
-    return 2e-6 + 1e-6 * tile * std::max(1.0, rounds);
+    const double tile = 1.3 + 0.3 * stages;
+    return 1.6e-6 + 1e-6 * tile * std::max(1.0, 0.2 + 0.8 * rounds);
   }
 
   static cudaError_t launch(const Problem& problem, const Operands& operands, const Machine&, const Workspace&,

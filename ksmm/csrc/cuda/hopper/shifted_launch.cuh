@@ -72,25 +72,30 @@ ShiftedTask task_of_shifted(const GemmView& view, TensorBox* x, TensorBox* y) {
   return task;
 }
 
-// The same for blocks of one tile, which are told of no tensors but W.
+// The same for blocks of one tile, which write Y without a tensor.
 template <class Tile>
-ShiftedTask task_of_shifted_single(const GemmView& view) {
+ShiftedTask task_of_shifted_single(const GemmView& view, TensorBox* x) {
   ShiftedTask task = sizes_of_shifted<Tile>(view, parts_of(view.rows, Tile::step), 8);
+  *x = box_of_shifted(task.rows_of_x, view, gemm_step);
+  x->box[0] = Tile::pitch(task.rows_of_x.class_bits) / 2;
   task.last = task.before_last = (task.row_tiles - 1) * Tile::step;
   return task;
+}
+
+// Describes the rows, from the multiple of 16 bytes before the first of them on.
+inline cudaError_t describe_shifted(CUtensorMap* map, const GemmView& view, const ShiftedRows& rows,
+                                    const TensorBox& box) {
+  void* const begin = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(rows.data) / 16 * 16);
+  return describe_tensor(map, begin, view.dtype, box, 0);
 }
 
 template <class T, class Tile>
 cudaError_t launch_shifted_tile(const GemmView& view, const Machine& machine, cudaStream_t stream) {
   TensorBox x, y;
   ShiftedTask task = task_of_shifted<Tile>(view, &x, &y);
-  const auto describe = [&](CUtensorMap* map, const ShiftedRows& rows, const TensorBox& box) {
-    void* const begin = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(rows.data) / 16 * 16);
-    return describe_tensor(map, begin, view.dtype, box, 0);
-  };
   cudaError_t error = describe_tensor(&task.weight, view.weight, view.dtype, gemm_weight(view, Tile::columns), 128);
-  if (error == cudaSuccess) error = describe(&task.x, task.rows_of_x, x);
-  if (error == cudaSuccess) error = describe(&task.y, task.rows_of_y, y);
+  if (error == cudaSuccess) error = describe_shifted(&task.x, view, task.rows_of_x, x);
+  if (error == cudaSuccess) error = describe_shifted(&task.y, view, task.rows_of_y, y);
   if (error != cudaSuccess) return error;
   return launch_overlapping(shifted_kernel<T, Tile>, std::min(task.tiles, Tile::blocks * machine.multiprocessors),
                             Tile::threads, Tile::shared_bytes(task.rows_of_x.class_bits, task.stages), 1, stream, task);
@@ -99,12 +104,13 @@ cudaError_t launch_shifted_tile(const GemmView& view, const Machine& machine, cu
 template <class T>
 cudaError_t launch_shifted_single_of(const GemmView& view, cudaStream_t stream) {
   using Tile = ShiftedSingle;
-  ShiftedTask task = task_of_shifted_single<Tile>(view);
-  const cudaError_t error =
-      describe_tensor(&task.weight, view.weight, view.dtype, gemm_weight(view, Tile::columns), 128);
+  TensorBox x;
+  ShiftedTask task = task_of_shifted_single<Tile>(view, &x);
+  cudaError_t error = describe_tensor(&task.weight, view.weight, view.dtype, gemm_weight(view, Tile::columns), 128);
+  if (error == cudaSuccess) error = describe_shifted(&task.x, view, task.rows_of_x, x);
   if (error != cudaSuccess) return error;
-  return launch_overlapping(shifted_single_kernel<T, Tile>, task.tiles, Tile::threads, Tile::shared_bytes(task.k_steps),
-                            1, stream, task);
+  return launch_overlapping(shifted_single_kernel<T, Tile>, task.tiles, Tile::threads,
+                            Tile::shared_bytes(task.rows_of_x.class_bits, task.k_steps), 1, stream, task);
 }
 
 template <class T>

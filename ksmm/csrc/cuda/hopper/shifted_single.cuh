@@ -1,12 +1,10 @@
 // The kernel for few columns in batch_last whose rows begin anywhere (16-bit types): blocks of one tile each.
 //
-// Where gemm's blocks of one tile (gemm_single.cuh) have boxes, threads copy X themselves, 16 bytes at a time from the
-// multiple of 16 bytes before a row's first n on, all at once; W comes by the copy engine. From there on X goes through
-// registers as in shifted_kernel.cuh. Sums leave through shared memory, so that a warp writes words of a row of Y side
-// by side, wherever it begins.
+// All of X and W that a tile needs is asked for at once, as in gemm_single.cuh; each warp asks for its classes of rows
+// (shifted_tile.cuh). From there on X goes through registers as in shifted_kernel.cuh. Sums leave through shared
+// memory, so that a warp writes words of a row of Y side by side, wherever it begins.
 #pragma once
 
-#include "../matrix_unit.cuh"
 #include "shifted_kernel.cuh"
 
 namespace ksmm::hopper {
@@ -16,97 +14,73 @@ template <int COLUMNS_>
 struct ShiftedSingleTile {
   static constexpr int columns = COLUMNS_;  // r
   static constexpr int rows = gemm_rows, step = rows, strips = 1, strip = rows;
-  static constexpr int consumers = 128, threads = consumers;
-  static constexpr int steps = 2;    // of 16 k that are multiplied at a time
-  static constexpr int vectors = 9;  // of 16 bytes, which have the n of a row, wherever it begins
+  static constexpr int consumers = 128, threads = consumers, warps = threads / 32;
+  static constexpr int steps = 2;  // of 16 k that are multiplied at a time
   static constexpr int weight_bytes = columns * 128;
-  static constexpr int slack = 2048;  // the barrier, the bias, and the alignment of the swizzle
-  static_assert(columns % 16 == 0 && columns <= gemm_step, "Y comes into the place of X, which has at least 64 k");
+  static constexpr int y_pitch = 144;  // bytes from r to r: lanes that write 2 t + odd meet in different banks
+  static constexpr int most_steps = 16;
+  static constexpr int slack = 2048;  // barriers, the bias, and the alignment of the swizzle
 
-  // Bytes from row to row, of X and of Y: lanes that read, or write, rows 2 t meet in different banks.
-  __host__ __device__ static constexpr int pitch(int) { return 16 * vectors; }
-  __host__ __device__ static constexpr int x_bytes(int k_steps) { return k_steps * gemm_step * pitch(0); }
-  static constexpr int shared_bytes(int k_steps) { return slack + x_bytes(k_steps) + k_steps * weight_bytes; }
-  static_assert(x_bytes(1) % 1024 == 0, "W follows X, and its swizzle repeats after 1,024 bytes");
+  // As ShiftedTile's.
+  __host__ __device__ static constexpr int pitch(int class_bits) {
+    return 2 * (strip + (class_bits == 3 ? 56 : class_bits == 2 ? 32 : class_bits == 1 ? 16 : 8));
+  }
+  __host__ __device__ static constexpr int stage_bytes(int class_bits) {
+    return gemm_step * pitch(class_bits) + weight_bytes;
+  }
+  static constexpr int shared_bytes(int class_bits, int k_steps) { return slack + k_steps * stage_bytes(class_bits); }
+  static_assert(columns % 16 == 0 && columns % warps == 0 && columns * y_pitch <= gemm_step * pitch(0),
+                "Y comes into the place of the first X");
+  static_assert(stage_bytes(0) % 1024 == 0 && stage_bytes(1) % 1024 == 0, "the swizzle repeats after 1,024 bytes");
+  static_assert(stage_bytes(2) % 1024 == 0 && stage_bytes(3) % 1024 == 0, "the swizzle repeats after 1,024 bytes");
 };
 
 template <class Tile>
-struct ShiftedSingleMemory {
-  unsigned char *x, *weight;
-  Barrier* full;
-  uint16_t* bias;
-
-  __device__ ShiftedSingleMemory(const ShiftedTask& task, unsigned char* unaligned) {
-    x = unaligned + (1024 - shared_address(unaligned) % 1024) % 1024;
-    weight = x + Tile::x_bytes(task.k_steps);
-    full = reinterpret_cast<Barrier*>(weight + task.k_steps * Tile::weight_bytes);
-    bias = reinterpret_cast<uint16_t*>(full + 1);
-  }
+struct ShiftedSingleShared {
+  Barrier full[Tile::most_steps];
+  uint16_t bias[Tile::columns];
 };
 
-// Where 16 bytes of X come from, how many of them are of their row (or before it), and where they go.
-struct ShiftedCopy {
-  const unsigned char* from;
-  int valid;
-  int to;
-
-  template <class Tile>
-  __host__ __device__ static ShiftedCopy of(Tile, const ShiftedTask& task, const ShiftedPlace& place, int index) {
-    const ShiftedRows& rows = task.rows_of_x;
-    const int k = index / Tile::vectors, vector = index - k * Tile::vectors;
-    const uint16_t* row = place.row(task, rows, k);
-    const uintptr_t from = reinterpret_cast<uintptr_t>(row + place.n) / 16 * 16 + 16 * vector;
-    const int64_t left = reinterpret_cast<uintptr_t>(row + task.batch) - static_cast<int64_t>(from);
-    const int valid = k < rows.features && left > 0 ? static_cast<int>(left < 16 ? left : 16) : 0;
-    const uintptr_t anywhere = reinterpret_cast<uintptr_t>(rows.data) / 16 * 16;
-    return {reinterpret_cast<const unsigned char*>(valid > 0 ? from : anywhere), valid,
-            k * Tile::pitch(0) + 16 * vector};
-  }
-};
-
-// What a lane writes of a row of Y: numbers first and first + 1, of which those below 0 and beyond the row are left
-// out. Where the row begins between two words, so do the lanes, and the first one has what is left, too.
-__host__ __device__ inline int first_of_lane(int lane, int piece, bool between) {
-  return piece == 0 || (between && lane == 0) ? 2 * (lane + 32 * piece) - static_cast<int>(between) : gemm_rows;
-}
-
+// A thread of each warp: every fourth class of rows of all of X, and the first one W.
 template <class Tile>
-__device__ void fetch_shifted_single(const ShiftedTask& task, const ShiftedSingleMemory<Tile>& memory,
-                                     const ShiftedPlace& place) {
-  if (threadIdx.x == 0) {
-    memory.full->arrive_expecting(task.k_steps * Tile::weight_bytes);
-    for (int step = 0; step < task.k_steps; ++step)
-      load(memory.weight + step * Tile::weight_bytes, task.weight, *memory.full, Keep::last_out, step * gemm_step,
-           place.r, place.j, place.i);
+__device__ void fetch_shifted_single(const ShiftedTask& task, ShiftedSingleShared<Tile>& shared, unsigned char* stages,
+                                     const ShiftedPlace& place, int warp) {
+  const ShiftedRows& rows = task.rows_of_x;
+  const int classes = 1 << rows.class_bits, pitch = Tile::pitch(rows.class_bits), box = gemm_step >> rows.class_bits;
+  const int bytes = Tile::stage_bytes(rows.class_bits);
+  for (int step = 0; step < task.k_steps; ++step) {
+    unsigned char* stage = stages + step * bytes;
+    Barrier& full = shared.full[step];
+    if (warp == 0) {
+      full.arrive_expecting(bytes);
+      load(stage + gemm_step * pitch, task.weight, full, Keep::last_out, step * gemm_step, place.r, place.j, place.i);
+    }
+    for (int q = warp; q < classes; q += Tile::warps) {
+      const int start = q * task.groups_j + place.j;
+      load(stage + q * box * pitch, task.x, full, Keep::normal,
+           rows.column(start) / 8 * 8 + place.n - moved(q, rows.class_bits), step * gemm_step >> rows.class_bits,
+           start >> rows.period_bits, place.i);
+    }
   }
-  __syncwarp();
-  constexpr int multiple = 16 * Tile::steps;  // of k: what is multiplied beyond c is zero
-  const int copies = (task.rows_of_x.features + multiple - 1) / multiple * multiple * Tile::vectors;
-#pragma unroll 4
-  for (int index = threadIdx.x; index < copies; index += Tile::threads) {
-    const ShiftedCopy copy = ShiftedCopy::of(Tile(), task, place, index);
-    copy_bytes<16>(memory.x + copy.to, copy.from, copy.valid);
-  }
-  end_of_copies();
 }
 
 template <class T, class Tile>
-__device__ void multiply_shifted_single(const ShiftedTask& task, const ShiftedSingleMemory<Tile>& memory,
-                                        const ShiftedPlace& place, float (&sums)[Tile::columns / 2]) {
+__device__ void multiply_shifted_single(const ShiftedTask& task, ShiftedSingleShared<Tile>& shared,
+                                        const unsigned char* stages, const ShiftedPlace& place,
+                                        float (&sums)[Tile::columns / 2]) {
   const ShiftedRows& rows = task.rows_of_x;
-  ShiftedOperands<Tile> operands(0, threadIdx.x);
+  const int bytes = Tile::stage_bytes(rows.class_bits);
+  ShiftedOperands<Tile> operands(rows.class_bits, threadIdx.x);
   operands.set_shifts(place.shift(task, rows, 0), static_cast<int>(task.groups_j * rows.stride & 7), threadIdx.x);
-  start_sums<T, Tile::columns>(sums, task.bias == nullptr ? nullptr : memory.bias);
-  wait_for_copies<0>();
-  __syncthreads();
-  memory.full->wait(0);
+  start_sums<T, Tile::columns>(sums, task.bias == nullptr ? nullptr : shared.bias);
   int k = 0;
 #pragma unroll 1
   do {  // once at least: a loop that may be left out makes the compiler serialise the products
-    multiply_steps<Tile::steps, T, Tile>(
-        sums, operands, shared_address(memory.x + k / gemm_step * gemm_step * Tile::pitch(0)),
-        shared_address(memory.weight + k / gemm_step * Tile::weight_bytes), k % gemm_step / 16);
-    k += 16 * Tile::steps;
+    const int stage = k / gemm_step;
+    shared.full[stage].wait(0);
+    const uint32_t x = shared_address(stages + stage * bytes);
+    multiply_steps<Tile::steps, T, Tile>(sums, operands, x, x + bytes - Tile::weight_bytes, k % gemm_step / 16);
+    k += 16 * Tile::steps;  // beyond c both operands are zero
   } while (k < rows.features);
   fence_sums<Tile::columns>(sums);
 }
@@ -118,25 +92,53 @@ __device__ void put_shifted_single(unsigned char* y, const float (&sums)[Tile::c
 #pragma unroll
   for (int at = 0; at < Tile::columns / 4; ++at) {
     const int r = at / 2 * 8 + threadIdx.x % 4 * 2 + at % 2;
-    *reinterpret_cast<uint32_t*>(y + r * Tile::pitch(0) + 2 * n) =
+    *reinterpret_cast<uint32_t*>(y + r * Tile::y_pitch + 2 * n) =
         pack_pair<T>(sums[at / 2 * 4 + at % 2], sums[at / 2 * 4 + 2 + at % 2]);
   }
 }
 
-// A warp's lanes write a row of Y, of which `count` numbers are the tile's.
+// What a lane writes of a row of Y: numbers first and first + 1, of which those below 0 and beyond the row are left
+// out. Where the row begins between two words, so do the lanes, and the first of them has the last number, too.
+__host__ __device__ inline int first_of_lane(int lane, int piece, bool between) {
+  return piece == 0 || (between && lane == 0) ? 2 * (lane + 32 * piece) - static_cast<int>(between) : gemm_rows;
+}
+
+// Numbers n and n + 1 of a row in shared memory, where they are.
+__device__ inline uint32_t pair_of(const unsigned char* row, int n) {
+  const auto number = [&](int at) { return reinterpret_cast<const uint16_t*>(row)[min(max(at, 0), gemm_rows - 1)]; };
+  return number(n) | static_cast<uint32_t>(number(n + 1)) << 16;
+}
+
+__device__ inline void write_pair(uint16_t* row, int n, int count, uint32_t pair) {
+  if (n >= 0 && n + 1 < count) {
+    *reinterpret_cast<uint32_t*>(row + n) = pair;
+  } else {
+    if (n >= 0 && n < count) row[n] = static_cast<uint16_t>(pair);
+    if (n + 1 == 0 && count > 0) row[0] = static_cast<uint16_t>(pair >> 16);
+  }
+}
+
+// Each warp writes every fourth row of Y: all are read before the first is written.
 template <class Tile>
-__device__ void write_row(uint16_t* to, const unsigned char* from, int count) {
-  const int lane = threadIdx.x % 32;
-  const bool between = reinterpret_cast<uintptr_t>(to) % 4 != 0;
+__device__ void write_shifted_single(const ShiftedTask& task, const ShiftedPlace& place, const unsigned char* y) {
+  constexpr int rows = Tile::columns / Tile::warps;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int count = static_cast<int>(min(static_cast<int64_t>(Tile::rows), task.batch - place.n));
+  const int64_t step = static_cast<int64_t>(task.groups_j) * task.rows_of_y.stride;  // from r to r + 1
+  uint16_t* const first = place.row(task, task.rows_of_y, place.r + warp) + place.n;
+  const auto row_of = [&](int at) { return first + at * Tile::warps * step; };
+  const auto between = [&](int at) { return reinterpret_cast<uintptr_t>(row_of(at)) % 4 != 0; };
+  uint32_t pairs[rows];
 #pragma unroll
-  for (int piece = 0; piece < 2; ++piece) {
-    const int first = first_of_lane(lane, piece, between);
-    if (first >= count) continue;
-    const auto number = [&](int n) { return reinterpret_cast<const uint16_t*>(from)[n]; };
-    if (first >= 0 && first + 1 < count)
-      *reinterpret_cast<uint32_t*>(to + first) = number(first) | static_cast<uint32_t>(number(first + 1)) << 16;
-    else
-      to[max(first, 0)] = number(max(first, 0));
+  for (int at = 0; at < rows; ++at)
+    pairs[at] = pair_of(y + (at * Tile::warps + warp) * Tile::y_pitch, first_of_lane(lane, 0, between(at)));
+#pragma unroll
+  for (int at = 0; at < rows; ++at) {
+    if (place.r + at * Tile::warps + warp >= task.b) break;
+    write_pair(row_of(at), first_of_lane(lane, 0, between(at)), count, pairs[at]);
+    const int last = first_of_lane(lane, 1, between(at));
+    if (last < count)
+      row_of(at)[last] = static_cast<uint16_t>(pair_of(y + (at * Tile::warps + warp) * Tile::y_pitch, last));
   }
 }
 
@@ -144,24 +146,25 @@ template <class T, class Tile>
 __global__ __launch_bounds__(Tile::threads) void shifted_single_kernel(const __grid_constant__ ShiftedTask task) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ unsigned char unaligned[];
-  const ShiftedSingleMemory<Tile> memory(task, unaligned);
+  __shared__ ShiftedSingleShared<Tile> shared;
+  unsigned char* const stages = unaligned + (1024 - shared_address(unaligned) % 1024) % 1024;
   const ShiftedPlace place(task, static_cast<int>(blockIdx.x), Tile::columns, Tile::step);
-  if (threadIdx.x == 0) memory.full->init(1), publish_barriers();
-  if (threadIdx.x == 32) prefetch_map(task.weight);
+  if (threadIdx.x < task.k_steps) shared.full[threadIdx.x].init(1), publish_barriers();
+  if (threadIdx.x == 32) prefetch_map(task.x), prefetch_map(task.weight);
   __syncthreads();
   wait_for_kernels_before();
-  fetch_shifted_single(task, memory, place);
+  const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
+  if (threadIdx.x % 32 == 0) fetch_shifted_single(task, shared, stages, place, warp);
+  __syncwarp();
   BiasFetch<Tile::columns> fetch;
   fetch.read(task, place.r, place.i, place.j);
-  fetch.write(task, memory.bias, 1);
+  fetch.write(task, shared.bias, 1);
   float sums[Tile::columns / 2];
-  multiply_shifted_single<T>(task, memory, place, sums);
+  multiply_shifted_single<T>(task, shared, stages, place, sums);
   __syncthreads();  // all have read X
-  put_shifted_single<T, Tile>(memory.x, sums);
+  put_shifted_single<T, Tile>(stages, sums);
   __syncthreads();
-  const int count = static_cast<int>(min(static_cast<int64_t>(Tile::rows), task.batch - place.n));
-  for (int r = threadIdx.x / 32; r < min(Tile::columns, task.b - place.r); r += Tile::threads / 32)
-    write_row<Tile>(place.row(task, task.rows_of_y, place.r + r) + place.n, memory.x + r * Tile::pitch(0), count);
+  write_shifted_single<Tile>(task, place, stages);
 #endif
 }
 
