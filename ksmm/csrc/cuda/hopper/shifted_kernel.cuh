@@ -100,19 +100,25 @@ struct ShiftedOperands {
   }
 };
 
-// Adds the products of STEPS times 16 k.
+// Begins to add the products of STEPS times 16 k, whose operands may not be touched until they are waited for.
 template <int STEPS, class T, class Tile>
-__device__ inline void multiply_steps(float (&sums)[Tile::columns / 2], const ShiftedOperands<Tile>& operands,
-                                      uint32_t x, uint32_t weight, int first) {
-  uint32_t operand[STEPS][4];
-#pragma unroll
-  for (int step = 0; step < STEPS; ++step) operands.build(operand[step], x, first + step);
+__device__ inline void begin_steps(float (&sums)[Tile::columns / 2], const uint32_t (&operand)[STEPS][4],
+                                   uint32_t weight, int first) {
   begin_products();
 #pragma unroll
   for (int step = 0; step < STEPS; ++step)
     Products<T, Tile::columns>::from_registers(sums, operand[step],
                                                describe(weight + (first + step) * 32, Swizzle::bytes_128, 1024), true);
   commit_products();
+}
+
+template <int STEPS, class T, class Tile>
+__device__ inline void multiply_steps(float (&sums)[Tile::columns / 2], const ShiftedOperands<Tile>& operands,
+                                      uint32_t x, uint32_t weight, int first) {
+  uint32_t operand[STEPS][4];
+#pragma unroll
+  for (int step = 0; step < STEPS; ++step) operands.build(operand[step], x, first + step);
+  begin_steps<STEPS, T, Tile>(sums, operand, weight, first);
   wait_for_products<0>();
 }
 

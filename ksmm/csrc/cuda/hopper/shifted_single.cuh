@@ -15,7 +15,6 @@ struct ShiftedSingleTile {
   static constexpr int columns = COLUMNS_;  // r
   static constexpr int rows = gemm_rows, step = rows, strips = 1, strip = rows;
   static constexpr int consumers = 128, threads = consumers, warps = threads / 32;
-  static constexpr int steps = 2;  // of 16 k that are multiplied at a time
   static constexpr int weight_bytes = columns * 128;
   static constexpr int y_pitch = 144;  // bytes from r to r: lanes that write 2 t + odd meet in different banks
   static constexpr int most_steps = 16;
@@ -64,6 +63,29 @@ __device__ void fetch_shifted_single(const ShiftedTask& task, ShiftedSingleShare
   }
 }
 
+// The operands of half a stage.
+template <class Tile>
+struct ShiftedHalf {
+  static constexpr int steps = gemm_step / 16 / 2;
+  uint32_t operand[steps][4];
+
+  __device__ void build(const ShiftedOperands<Tile>& operands, uint32_t x, int half) {
+#pragma unroll
+    for (int step = 0; step < steps; ++step) operands.build(operand[step], x, half * steps + step);
+  }
+  template <class T>
+  __device__ void begin(float (&sums)[Tile::columns / 2], uint32_t weight, int half) const {
+    begin_steps<steps, T, Tile>(sums, operand, weight, half * steps);
+  }
+  // Waits for what was begun, after which they may be built anew.
+  __device__ void finish() {
+    wait_for_products<0>();
+#pragma unroll
+    for (int at = 0; at < 4 * steps; ++at) fence_register(operand[at / 4][at % 4]);
+  }
+};
+
+// Half a stage is multiplied while the operands of the next half are built. Beyond c both X and W are zero.
 template <class T, class Tile>
 __device__ void multiply_shifted_single(const ShiftedTask& task, ShiftedSingleShared<Tile>& shared,
                                         const unsigned char* stages, const ShiftedPlace& place,
@@ -73,15 +95,24 @@ __device__ void multiply_shifted_single(const ShiftedTask& task, ShiftedSingleSh
   ShiftedOperands<Tile> operands(rows.class_bits, threadIdx.x);
   operands.set_shifts(place.shift(task, rows, 0), static_cast<int>(task.groups_j * rows.stride & 7), threadIdx.x);
   start_sums<T, Tile::columns>(sums, task.bias == nullptr ? nullptr : shared.bias);
-  int k = 0;
+  uint32_t x = shared_address(stages);
+  ShiftedHalf<Tile> first, second;
+  shared.full[0].wait(0);
+  first.build(operands, x, 0);
+  int step = 0;
 #pragma unroll 1
   do {  // once at least: a loop that may be left out makes the compiler serialise the products
-    const int stage = k / gemm_step;
-    shared.full[stage].wait(0);
-    const uint32_t x = shared_address(stages + stage * bytes);
-    multiply_steps<Tile::steps, T, Tile>(sums, operands, x, x + bytes - Tile::weight_bytes, k % gemm_step / 16);
-    k += 16 * Tile::steps;  // beyond c both operands are zero
-  } while (k < rows.features);
+    const uint32_t weight = x + bytes - Tile::weight_bytes;
+    first.template begin<T>(sums, weight, 0);
+    second.build(operands, x, 1);
+    first.finish();
+    second.template begin<T>(sums, weight, 1);
+    const int next = min(step + 1, task.k_steps - 1);  // the last stage is built twice
+    shared.full[next].wait(0);
+    x = shared_address(stages + next * bytes);
+    first.build(operands, x, 0);
+    second.finish();
+  } while (++step < task.k_steps);
   fence_sums<Tile::columns>(sums);
 }
 
