@@ -168,6 +168,23 @@ def test_x_of_any_strides_and_offsets(pattern, layout):
     check(kernel(last, weight, layout), x, weight, layout, "ends where its memory ends")
 
 
+@pytest.mark.usefixtures("_nan_poisoned")
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES.keys())
+@pytest.mark.parametrize("pattern", [(2, 130, 90, 3), (1, 96, 120, 1), (3, 70, 65, 17), (1, 200, 64, 16)], ids=str)
+def test_few_columns_are_multiplied_as_rows(pattern, dtype):
+    bias = torch.randn(Pattern(*pattern).rows).to(dtype)
+    for batch in (1, 2, 4, 5, 17, 40, 63):  # batch_last turns up to 4, in float32 up to bc / (b + c)
+        x, weight = operands(pattern, batch, "batch_last", dtype)
+        wide = torch.full((len(x), batch + 5), float("nan"), dtype=dtype)
+        wide[:, 2 : 2 + batch] = x
+        for stored in (weight, KERNEL.pack(weight, "batch_last").data):
+            for columns in (x, wide[:, 2 : 2 + batch]):
+                y = kernel(columns, stored, "batch_last", bias)
+                check(y, x, weight, "batch_last", f"batch {batch}", bias)
+                if batch <= 4:
+                    assert torch.equal(y, kernel(x.T.contiguous(), stored, "batch_first", bias).T)
+
+
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES.keys())
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_weight_of_any_strides(layout, dtype):

@@ -38,15 +38,17 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, std::string_vi
 }
 
 // The same weight, stored in the order in which the kernel of its device reads; the operator takes any. Stored as
-//   (a, c, b, d)  on a CPU in batch_first;
+//   (a, c, b, d)  on a CPU in batch_first, and in float32, which few columns of batch_last multiply as they are there;
 //   (a, d, c, b)  strict on CUDA, whose kernel copies rows of r to shared memory as they are;
 //   (a, d, b, c)  otherwise; on CUDA with rows of k at multiples of 16 bytes.
 at::Tensor pack(const at::Tensor& weight, std::string_view layout, std::string_view precision) {
-  if (weight.device().is_cpu() && first(layout)) return weight.permute({0, 2, 1, 3}).contiguous().permute({0, 2, 1, 3});
+  const bool on_cpu = weight.device().is_cpu();
+  if (on_cpu && (first(layout) || weight.scalar_type() == at::kFloat))
+    return weight.permute({0, 2, 1, 3}).contiguous().permute({0, 2, 1, 3});
   if (precision == "strict") return weight.permute({0, 3, 2, 1}).contiguous().permute({0, 3, 2, 1});
   const at::Tensor rows = weight.permute({0, 3, 1, 2});
   const c10::SymInt c = weight.sym_size(2);
-  const int64_t multiple = weight.device().is_cpu() ? 1 : 16 / weight.element_size();
+  const int64_t multiple = on_cpu ? 1 : 16 / weight.element_size();
   const c10::SymInt padding = (multiple - c % multiple) % multiple;
   // Weights that are in this order already are taken as they are, but for parts of a storage that begin in between.
   if (padding.maybe_as_int() == 0 && (weight.sym_storage_offset() % multiple).maybe_as_int() == 0)

@@ -44,6 +44,10 @@ struct RowFormat<Consecutive> {
   static int64_t most_depth(int64_t) { return depth; }
 };
 
+// Up to so many rows float32 weights are read where they are stored, since packing them takes longer. With 16 registers
+// a panel is less than whole lines of them for each k, which the first-level cache then holds in vain.
+constexpr int64_t most_rows_of_stored = registers == 32 ? 256 : 8;
+
 // What is multiplied at a time: some k of a block of n, and panels of weights.
 struct FirstStage {
   int64_t set, i, first_panel, last_panel, n, count, k, depth;
@@ -107,9 +111,7 @@ struct FirstPlan {
         set, set_i(set), first, smaller(first + panel_block, set_panels), n, smaller(batch_block, problem.batch - n),
         0,   0};
   }
-  // Whether float32 weights are to be read where they are stored: for so few rows that packing them takes longer. With
-  // 16 registers a panel is less than whole lines of them for each k, which the first-level cache then holds in vain.
-  bool reads_stored() const { return problem.batch <= (registers == 32 ? 256 : 8); }
+  bool reads_stored() const { return problem.batch <= most_rows_of_stored; }
   int64_t panel_floats() const { return steps * width * lanes; }
   int64_t outputs() const { return problem.b * problem.d; }  // of one (n, i)
   int64_t group_of(int64_t set, int64_t panel) const { return shared ? panel / panels : set % used_groups; }

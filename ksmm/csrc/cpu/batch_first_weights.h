@@ -18,14 +18,20 @@ struct StoredPanel {
   int64_t vector_step;
 };
 
+// Whether vectors of outputs lie in one piece for each k, but for those at the end.
+inline bool weights_are_in_vectors(const Problem& problem, const Operands& operands) {
+  const int64_t* strides = operands.weight_strides;
+  return (problem.d == 1 || strides[3] == 1) && (strides[1] == problem.d || problem.d % lanes == 0);
+}
+
 template <class Element>
 StoredPanel stored_panel(const FirstPlan& plan, const Operands& operands, int64_t set, int64_t panel) {
   const int64_t* strides = operands.weight_strides;
   const int64_t d = plan.problem.d, output = plan.first_output(set, panel);
   const int64_t end = output + (plan.width - 1) * plan.group_step + lanes;
-  const bool in_a_row = strides[1] == d, by_rows = d % lanes == 0;
+  const bool in_a_row = strides[1] == d;
   if (!std::is_same<Element, Float32>::value || !plan.reads_stored() || end > plan.outputs() ||
-      (d > 1 && strides[3] != 1) || !(in_a_row || by_rows))
+      !weights_are_in_vectors(plan.problem, operands))
     return {nullptr, 0};
   const float* from = static_cast<const float*>(operands.weight) + plan.set_i(set) * strides[0];
   return {from + output / d * strides[1] + output % d, in_a_row ? plan.group_step : strides[1]};

@@ -1,8 +1,8 @@
 // The kernel's entry, for one instruction set: from a dtype and a layout to a class template.
 #pragma once
 
-#include "batch_first.h"
 #include "batch_last.h"
+#include "few_columns.h"
 
 namespace ksmm {
 namespace KSMM_VARIANT {
@@ -11,6 +11,8 @@ template <class Element>
 void multiply_elements(const Problem& problem, const Operands& operands, ParallelFor parallel_for) {
   if (problem.layout == Layout::batch_first) {
     multiply_batch_first<Element>(problem, operands, parallel_for);
+  } else if (are_few_columns<Element>(problem, operands)) {
+    multiply_few_columns<Element>(problem, operands, parallel_for);
   } else {
     multiply_batch_last<Element>(problem, operands, parallel_for);
   }
