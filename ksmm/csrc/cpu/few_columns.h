@@ -6,48 +6,10 @@
 #pragma once
 
 #include "batch_first.h"
+#include "turn.h"
 
 namespace ksmm {
 namespace KSMM_VARIANT {
-
-// to[column · rows + row] = from[row · stride + column], in squares: whole lines are written, and those that are read
-// stay in the first-level cache until all of them is.
-template <class Stored>
-struct Turn {
-  static constexpr int64_t side = 64 / sizeof(Stored), block = 256;
-  const Stored* from;
-  int64_t rows, columns, stride;
-  Stored* to;
-
-  // Each takes a block of the longer side.
-  int64_t tasks() const { return divide_up(larger(rows, columns), block); }
-
-  void work(Tasks& tasks) const {
-    for (int64_t first, last; tasks.take(first, last);) {
-      if (rows >= columns) {
-        turn(first * block, smaller(last * block, rows), 0, columns);
-      } else {
-        turn(0, rows, first * block, smaller(last * block, columns));
-      }
-    }
-  }
-
-  void turn(int64_t first_row, int64_t last_row, int64_t first_column, int64_t last_column) const {
-    for (int64_t row = first_row; row < last_row; row += side) {
-      const int64_t height = smaller(side, last_row - row);
-      for (int64_t column = first_column; column < last_column; ++column) {
-        const Stored* of_column = from + row * stride + column;
-        Stored* target = to + column * rows + row;
-        if (height == side) {
-          KSMM_UNROLL
-          for (int64_t at = 0; at < side; ++at) target[at] = of_column[at * stride];
-        } else {
-          for (int64_t at = 0; at < height; ++at) target[at] = of_column[at * stride];
-        }
-      }
-    }
-  }
-};
 
 // Whether that is expected to be faster: fitted to what two Zen 4 cores take for 30 patterns. Turning takes as long as
 // X and Y are, for each column b + c of them; packing b c weights is saved in float32.
@@ -64,8 +26,8 @@ template <class Element>
 void multiply_few_columns(const Problem& problem, const Operands& operands, ParallelFor parallel_for) {
   using Stored = typename Element::Stored;
   const int64_t inputs = problem.a * problem.c * problem.d, outputs = problem.a * problem.b * problem.d;
-  const auto floats = [&](int64_t features) {
-    return divide_up(features * problem.batch * static_cast<int64_t>(sizeof(Stored)), sizeof(float));
+  const auto floats = [&](int64_t features) {  // whole lines
+    return divide_up(features * problem.batch * static_cast<int64_t>(sizeof(Stored)), 64) * 16;
   };
   const bool one = problem.batch == 1;  // then Y is in order as it is, and X if its numbers are neighbours
   const Buffer x(one && operands.x_stride == 1 ? 1 : floats(inputs)), y(one ? 1 : floats(outputs));

@@ -161,7 +161,7 @@ class Kept {
 
  private:
   static constexpr size_t most_bytes = 4 << 20;
-  std::array<void*, 4> blocks_{};
+  std::array<void*, 8> blocks_{};  // a call has up to five at a time
   size_t next_ = 0;
 };
 
