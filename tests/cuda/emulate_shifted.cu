@@ -16,6 +16,7 @@ using namespace ksmm;
 using namespace ksmm::hopper;
 
 constexpr ShiftedSize sizes[] = {{64, 128}, {64, 256}, {128, 256}, {192, 192}};
+
 // Memory is numbered from the multiple of 16 bytes before the operand on; what is there is its number.
 struct Case {
   GemmView view = {};

@@ -18,6 +18,7 @@ from ksmm.measure.bench import Bench, PoisonedDeviceError
 from ksmm.measure.protocol import Protocol
 from ksmm.tuning import TuningError, contest, known, read_tuning, write_tuning
 from ksmm.tuning.contest import NothingToTuneError
+from ksmm.tuning.numbers import configurations_for
 from ksmm.tuning.tasks import Task, list_tasks
 from ksmm.tuning.tuner import tune
 from tests.measure.sample_records import measurement
@@ -298,5 +299,7 @@ def test_tuning_on_the_device(dtype: str, tmp_path: Path) -> None:
     outcome = tune(wanted, tmp_path / "cuda.json", protocol=QUICK)
     assert outcome.measured == len(wanted)
     for found in read_tuning(tmp_path / "cuda.json").entries:
-        assert found.configuration and found.untuned_configuration
-        assert found.untuned_ms > 0 and found.configuration_ms > 0
+        problem = ksmm.Problem(ksmm.Pattern(*found.pattern), 1024, ksmm.DTYPES[dtype], found.layout, "cuda")
+        kernel = "kernel_strict" if found.precision == "strict" else "kernel"
+        assert {found.configuration, found.untuned_configuration} <= configurations_for(kernel, problem).keys()
+        assert found.untuned_ms > 0 and found.configuration_ms > 0  # which is less is for no test on a busy device
