@@ -16,14 +16,11 @@ struct ShiftedSingleTile {
   static constexpr int rows = gemm_rows, step = rows, strips = 1, strip = rows;
   static constexpr int consumers = 128, threads = consumers, warps = threads / 32;
   static constexpr int weight_bytes = columns * 128;
-  static constexpr int y_pitch = 144;  // bytes from r to r: lanes that write 2 t + odd meet in different banks
+  static constexpr int y_pitch = 144;  // bytes from r to r: lanes that write rows 2 t meet in different banks
   static constexpr int most_steps = 16;
   static constexpr int slack = 2048;  // barriers, the bias, and the alignment of the swizzle
 
-  // As ShiftedTile's.
-  __host__ __device__ static constexpr int pitch(int class_bits) {
-    return 2 * (strip + (class_bits == 3 ? 56 : class_bits == 2 ? 32 : class_bits == 1 ? 16 : 8));
-  }
+  __host__ __device__ static constexpr int pitch(int class_bits) { return shifted_pitch(strip, class_bits); }
   __host__ __device__ static constexpr int stage_bytes(int class_bits) {
     return gemm_step * pitch(class_bits) + weight_bytes;
   }

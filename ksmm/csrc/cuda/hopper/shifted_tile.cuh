@@ -11,6 +11,12 @@
 
 namespace ksmm::hopper {
 
+// Bytes from row to row of so many n of X in a stage: as few as let the lanes of a warp, which read two neighbours of n
+// from rows 2 t of a class or of two, meet in different banks.
+__host__ __device__ constexpr int shifted_pitch(int n, int class_bits) {
+  return 2 * (n + (class_bits == 3 ? 56 : class_bits == 2 ? 32 : class_bits == 1 ? 16 : 8));
+}
+
 // A tile multiplies 64 n for each warpgroup, and writes 16 n less: those of each row from one multiple of `unit`
 // numbers to another, since sectors of 32 bytes that two tiles write are written several times as slowly as whole ones.
 // The last tile of a row ends with it, and the one before it may have to begin earlier: they write some n again.
@@ -47,11 +53,7 @@ struct ShiftedTile {
     return ((part >> class_bits) * part_pitch + 127) / 128 * 128;
   }
   static constexpr int part_bytes = 16 * part_class_bytes(4);
-  // Bytes from row to row of X in a stage: as few as let the lanes of a warp, which read two neighbours of n from rows
-  // 2 t of a class or of two, meet in different banks.
-  __host__ __device__ static constexpr int pitch(int class_bits) {
-    return 2 * (strip + (class_bits == 3 ? 56 : class_bits == 2 ? 32 : class_bits == 1 ? 16 : 8));
-  }
+  __host__ __device__ static constexpr int pitch(int class_bits) { return shifted_pitch(strip, class_bits); }
   __host__ __device__ static constexpr int stage_bytes(int class_bits) {
     return strips * gemm_step * pitch(class_bits) + weight_bytes;
   }
