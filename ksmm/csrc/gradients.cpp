@@ -61,22 +61,14 @@ at::Tensor pack_once(const at::Tensor& weight, std::string_view layout, std::str
   return weight.device().is_cpu() ? weight : pack(weight, layout, precision);
 }
 
-// (batch, a·b·d) as (batch, a, d, b). By the kernel of the device, which has no gradient of its own, for what is not
-// differentiated again.
-at::Tensor planes(const at::Tensor& features, const c10::SymInt& a, const c10::SymInt& b, const c10::SymInt& d) {
-  if (d == 1 || at::GradMode::is_enabled()) return features.unflatten_symint(1, {a, b, d}).transpose(2, 3);
-  static const auto operation = c10::Dispatcher::singleton()
-                                    .findSchemaOrThrow("ksmm::planes", "")
-                                    .typed<at::Tensor(const at::Tensor&, c10::SymInt, c10::SymInt)>();
-  const at::AutoDispatchBelowADInplaceOrView guard;
-  return operation.call(features, a, d);
-}
-
 // (batch, a·b·d) as a·d matrices (batch, b). With d > 1 a copy is needed, which stays within each row of the batch;
 // what is read and what is written of a matrix (b, d) is then near each other.
 at::Tensor planes_of_rows(const at::Tensor& features, const c10::SymInt& a, const c10::SymInt& b,
                           const c10::SymInt& d) {
-  return planes(features, a, b, d).reshape_symint({features.sym_size(0), a * d, b}).transpose(0, 1);
+  return features.unflatten_symint(1, {a, b, d})
+      .transpose(2, 3)
+      .reshape_symint({features.sym_size(0), a * d, b})
+      .transpose(0, 1);
 }
 
 // Σ_n ∂Y[n, i, r, j] X[n, i, k, j], as batched matrix products, of (a, b, c, d).
@@ -91,36 +83,27 @@ at::Tensor weight_gradient_last(const at::Tensor& x, const at::Tensor& y_gradien
   return ksmm::operators::weight_gradient_batched(x, y_gradient, sizes[0], sizes[3]).permute({0, 2, 3, 1});
 }
 
-// By the kernel of the device. It takes batch_last, and rows become columns at the speed of a copy.
+// By the kernel of the device, which has no gradients of its own.
 at::Tensor weight_gradient_by_kernel(const at::Tensor& x, const at::Tensor& y_gradient, std::string_view layout,
                                      c10::SymIntArrayRef sizes) {
-  static const auto operation =
-      c10::Dispatcher::singleton()
-          .findSchemaOrThrow("ksmm::weight_gradient", "")
-          .typed<at::Tensor(const at::Tensor&, const at::Tensor&, c10::SymInt, c10::SymInt)>();
+  using Operation = at::Tensor(const at::Tensor&, const at::Tensor&, c10::SymInt, c10::SymInt);
+  static const auto of_last =
+      c10::Dispatcher::singleton().findSchemaOrThrow("ksmm::weight_gradient", "").typed<Operation>();
+  static const auto of_first =
+      c10::Dispatcher::singleton().findSchemaOrThrow("ksmm::weight_gradient_first", "").typed<Operation>();
   const at::AutoDispatchBelowADInplaceOrView guard;
-  const auto last = [&](const at::Tensor& of) {
-    if (!first(layout)) return of;
-    const c10::SymInt rows = of.sym_size(0), features = of.sym_size(1);
-    if (rows.maybe_as_int() == 1 || features.maybe_as_int() == 1) return of.reshape_symint({features, rows});
-    return planes(of.reshape_symint({1, rows * features}), 1, rows, features).reshape_symint({features, rows});
-  };
-  return operation.call(last(x), last(y_gradient), sizes[0], sizes[3]).permute({0, 2, 3, 1});
+  if (first(layout)) return of_first.call(x, y_gradient, sizes[0], sizes[3]);
+  return of_last.call(x, y_gradient, sizes[0], sizes[3]).permute({0, 2, 3, 1});
 }
 
-// Whether the kernel of the device is the faster way. In batch_first its operands have to be turned: on an H200, with
-// float16 and 25,088 rows, it takes 0.65 to 0.73 of the time of batched products for two of them, and 1.07 to 1.45
-// times as long for eight and more; with d = 1 batched products copy nothing, and took 0.28 to 1.18 of its time.
-// In float32 parts of the batch are summed, which batch_last lends itself to, where tiles are few for a GPU: four
-// waves, or one where batch_first has to be turned for that (two waves took 1.1 to 1.3 times as long so).
+// Whether it is the faster way. In float32 batch_last is summed in parts, which pays where tiles are fewer than four
+// waves.
 bool kernel_pays(const at::Tensor& x, const at::Tensor& y_gradient, std::string_view layout,
                  c10::SymIntArrayRef sizes) {
   if (!x.is_cuda() || x.scalar_type() != y_gradient.scalar_type() || at::GradMode::is_enabled()) return false;
+  if (first(layout) || x.element_size() == 2) return true;
   const c10::SymInt &a = sizes[0], &b = sizes[1], &c = sizes[2], &d = sizes[3];
-  if (x.element_size() == 4)
-    return a * d > 1 &&
-           a * d * ((b + 127) / 128) * ((c + 127) / 128) <= (first(layout) ? 1 : 4) * ksmm::operators::wave_of_tiles;
-  return x.element_size() == 2 && (!first(layout) || (d != 1 && a * d < 8));
+  return a * d > 1 && a * d * ((b + 127) / 128) * ((c + 127) / 128) <= 4 * ksmm::operators::wave_of_tiles;
 }
 
 at::Tensor weight_gradient(const at::Tensor& x, const at::Tensor& y_gradient, std::string_view layout,

@@ -97,7 +97,7 @@ bool chain_pays(const Problem& inner, const Problem& outer);
 bool transpose_cuda(int element_bytes, const void* source, void* destination, int64_t matrices, int64_t rows,
                     int64_t columns, void* stream, int* error);
 
-// ∂W[i, j][r, k] = Σ_n ∂Y[i, r, j, n] X[i, k, j, n] of operands in batch_last; strides from one row to the next.
+// ∂W[i, j][r, k] = Σ_n ∂Y[i, r, j, n] X[i, k, j, n], of operands in either layout; strides from one row to the next.
 struct WeightGradient {
   Dtype dtype;
   int64_t a, b, c, d, batch;
@@ -106,10 +106,22 @@ struct WeightGradient {
   const void* y;
   int64_t y_stride;
 };
-// In how many parts of the batch it is computed on the current device, which are to be summed; 0 where no kernel takes
-// it.
+// In batch_last: in how many parts of the batch it is computed on the current device, which are to be summed; 0 where
+// no kernel takes it.
 int64_t weight_gradient_parts(const WeightGradient& of);
 // Enqueues it: products of shape (parts, a, d, b, c). Returns the cudaError_t of the launches.
 int weight_gradient_cuda(const WeightGradient& of, int64_t parts, void* products, void* stream);
+
+// In batch_first, in one pass over X and ∂Y: in how many parts of the batch, and the seconds that the cost model
+// predicts; no parts where no kernel takes it.
+struct GradientPlan {
+  int64_t parts;
+  double seconds;
+};
+GradientPlan plan_weight_gradient_first(const WeightGradient& of);
+// Enqueues it, the sum of the parts too: `gradient` is contiguous, of shape (a, b, c, d), at a multiple of 16 bytes.
+// Returns the cudaError_t of the launches.
+int weight_gradient_first_cuda(const WeightGradient& of, int64_t parts, void* gradient, const Workspace& workspace,
+                               void* stream);
 
 }  // namespace ksmm

@@ -134,6 +134,23 @@ void check_gradient(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t
                     " divides");
 }
 
+void check_gradient_first(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d) {
+  const auto fits = [&](const at::Tensor& rows) { return rows.dim() == 2 && rows.size(1) % (a * d) == 0; };
+  TORCH_CHECK_VALUE(a > 0 && d > 0 && fits(x) && fits(y) && x.size(0) == y.size(0) &&
+                        x.scalar_type() == y.scalar_type() && x.device() == y.device(),
+                    "weight_gradient_first: x has shape ", x.sizes(), " and the gradient of y ", y.sizes(),
+                    "; both must be (batch, features) of one dtype on one device, with features that a·d = ", a, "·", d,
+                    " divides");
+}
+
+at::Tensor weight_gradient_of_planes(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d, Planes planes) {
+  const auto matrices = [&](const at::Tensor& of) {  // a·d of them, (batch, b)
+    const int64_t n = of.size(0), b = of.size(1) / (a * d);
+    return (d == 1 ? of.reshape({n, a, b}) : planes(of, a, d).view({n, a * d, b})).transpose(0, 1);
+  };
+  return at::bmm(matrices(y).transpose(1, 2), matrices(x)).unflatten(0, {a, d}).permute({0, 2, 3, 1}).contiguous();
+}
+
 at::Tensor weight_gradient_batched(const at::Tensor& x, const at::Tensor& y, const c10::SymInt& a,
                                    const c10::SymInt& d) {
   const c10::SymInt b = y.sym_size(0) / (a * d), c = x.sym_size(0) / (a * d), n = x.sym_size(1);

@@ -32,13 +32,18 @@ void check_chain(const at::Tensor& x, const at::Tensor& outer, const at::Tensor&
 void check_planes(const at::Tensor& x, int64_t a, int64_t d);
 at::Tensor planes_permuted(const at::Tensor& x, int64_t a, int64_t d);
 
-// Operands in batch_last: X has a·c·d rows, ∂Y a·b·d.
+// Operands in batch_last, X of a·c·d rows and ∂Y of a·b·d, or in batch_first.
 void check_gradient(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d);
+void check_gradient_first(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d);
 // Σ_n ∂Y[i, r, j, n] X[i, k, j, n], of shape (a, d, b, c), by batched products. The matrices of all i, or of all j, are
 // at equal distances and need no copy; where that would take more calls, all are copied.
 constexpr int64_t most_batched_calls = 16;
 at::Tensor weight_gradient_batched(const at::Tensor& x, const at::Tensor& y, const c10::SymInt& a,
                                    const c10::SymInt& d);
+// The same of ∂Y[n, i, r, j] and X[n, i, k, j], of shape (a, b, c, d), by batched products of planes, which `planes`
+// makes.
+using Planes = at::Tensor (*)(const at::Tensor& x, int64_t a, int64_t d);
+at::Tensor weight_gradient_of_planes(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d, Planes planes);
 // A tile of 128 x 128 for each multiprocessor of an H200, on which the rules for weight gradients were measured.
 constexpr int64_t wave_of_tiles = 132;
 // The same as sums of so many parts of the batch, for products that are too few for a GPU. With a = 1 nothing is copied

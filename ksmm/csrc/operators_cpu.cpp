@@ -36,6 +36,11 @@ at::Tensor weight_gradient_cpu(const at::Tensor& x, const at::Tensor& y, int64_t
   return weight_gradient_batched(x, y, a, d);
 }
 
+at::Tensor weight_gradient_first_cpu(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d) {
+  check_gradient_first(x, y, a, d);
+  return weight_gradient_of_planes(x, y, a, d, planes_permuted);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(ksmm, CPU, library) {
@@ -43,4 +48,5 @@ TORCH_LIBRARY_IMPL(ksmm, CPU, library) {
   library.impl("ks_chain", ks_chain_cpu);
   library.impl("planes", planes_permuted);
   library.impl("weight_gradient", weight_gradient_cpu);
+  library.impl("weight_gradient_first", weight_gradient_first_cpu);
 }

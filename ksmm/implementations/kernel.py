@@ -12,7 +12,7 @@ from typing import ClassVar
 import torch
 
 from ksmm import build
-from ksmm.gradients import fake_chain, fake_planes, fake_product, fake_weight_gradient
+from ksmm.gradients import fake_chain, fake_planes, fake_product, fake_weight_gradient, fake_weight_gradient_first
 from ksmm.implementations.base import Implementation, Packed, register
 from ksmm.problem import DTYPES, Problem, dtype_name
 from ksmm.reference import pattern_of
@@ -168,6 +168,7 @@ def load() -> tuple[build.Manifest | None, str | None]:
     torch.library.register_fake("ksmm::ks_chain", fake_chain)
     torch.library.register_fake("ksmm::planes", fake_planes)
     torch.library.register_fake("ksmm::weight_gradient", fake_weight_gradient)
+    torch.library.register_fake("ksmm::weight_gradient_first", fake_weight_gradient_first)
     return manifest, None
 
 

@@ -1,0 +1,103 @@
+// What a tile of the kernel for gradients of weights in batch_first takes, how long it may need, and its launch. Host
+// code.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "../configuration.h"
+#include "../launch.cuh"
+#include "gradient_sum.cuh"
+#include "tensor_map.h"
+
+namespace ksmm::hopper {
+
+// Rows of X (C features a plane) or ∂Y (B), by boxes.
+template <class Tile>
+TensorBox gradient_rows(const WeightGradient& of, int64_t size, int64_t stride, int tile) {
+  if (Tile::wide) return {4, {of.d, of.batch, size, of.a}, {1, stride, of.d, size * of.d}, {Tile::j, Tile::n, tile, 1}};
+  return {3, {size * of.d, of.batch, of.a}, {1, stride, size * of.d}, {64, Tile::n, 1}};
+}
+template <class Tile>
+TensorBox gradient_x(const WeightGradient& of) {
+  return gradient_rows<Tile>(of, of.c, of.x_stride, Tile::c);
+}
+template <class Tile>
+TensorBox gradient_y(const WeightGradient& of) {
+  return gradient_rows<Tile>(of, of.b, of.y_stride, Tile::r);
+}
+
+// Vectors of ∂W are whole, and their addresses multiples of 16 bytes: eight divides c·d, and d where it is large.
+template <class Tile>
+bool gradient_takes(const WeightGradient& of, const Machine& machine) {
+  const bool planes_fit = Tile::wide ? of.d > 16 && of.d % 8 == 0 : of.d == Tile::j;
+  return machine.capability == 90 && machine.shared_limit >= Tile::shared_bytes && of.dtype != Dtype::float32 &&
+         planes_fit && of.c * of.d % 8 == 0 && std::max(of.b, of.c) * of.d <= INT32_MAX &&
+         can_describe(of.x, of.dtype, gradient_x<Tile>(of)) && can_describe(of.y, of.dtype, gradient_y<Tile>(of));
+}
+
+template <class Tile>
+int64_t gradient_tiles(const WeightGradient& of) {
+  return of.a * parts_of(of.b, Tile::r) * parts_of(of.c, Tile::c) * parts_of(of.d, Tile::j);
+}
+
+// What so many parts of the batch are expected to take.
+template <class Tile>
+double gradient_seconds(const WeightGradient& of, const Machine& machine, int64_t parts) {
+  const double block_rate = machine.cache_rate / machine.multiprocessors, cycles = block_rate / 21;
+  const double rows = Tile::wide ? 1.0 * Tile::n * (Tile::r + Tile::c) : Tile::stage_bytes / 128.0;
+  const double reads = Tile::n / 16.0 * Tile::warps * (Tile::y_slices + Tile::x_slices) * 16;  // of shared memory
+  const double step = std::max({Tile::stage_bytes / block_rate, 2.7 * rows / cycles, 1.2 * reads / cycles});
+  const int64_t tiles = gradient_tiles<Tile>(of), steps = parts_of(of.batch, Tile::n);
+  const double rounds = static_cast<double>(parts_of(tiles * parts, machine.multiprocessors));
+  const double sums = parts == 1 ? 0 : 2.0 * tiles * parts * Tile::vectors * 256 * 32 / machine.memory_rate + 3e-6;
+  const double elements = static_cast<double>(of.batch) * of.a * of.d * (of.b + of.c);
+  return std::max(2 * elements / (0.9 * machine.memory_rate), rounds * (2e-6 + step * parts_of(steps, parts))) + sums +
+         3e-6;
+}
+
+template <class Tile>
+GradientPlan plan_gradient(const WeightGradient& of, const Machine& machine) {
+  constexpr int64_t most_rounds = 8, least_steps = 4;
+  GradientPlan best = {0, std::numeric_limits<double>::infinity()};
+  if (!gradient_takes<Tile>(of, machine)) return best;
+  const int64_t tiles = gradient_tiles<Tile>(of), steps = parts_of(of.batch, Tile::n);
+  for (int64_t rounds = 1; rounds <= most_rounds; ++rounds) {
+    const int64_t parts = std::max<int64_t>(1, std::min(rounds * machine.multiprocessors / tiles, steps / least_steps));
+    const double seconds = gradient_seconds<Tile>(of, machine, parts);
+    if (seconds < best.seconds) best = {parts, seconds};
+  }
+  return best;
+}
+
+template <class T, class Tile>
+cudaError_t launch_gradient(const WeightGradient& of, int64_t parts, void* gradient, const Workspace& workspace,
+                            cudaStream_t stream) {
+  CUtensorMap x, y;
+  cudaError_t error = describe_tensor(&x, of.x, of.dtype, gradient_x<Tile>(of), Tile::row_bytes);
+  if (error == cudaSuccess) error = describe_tensor(&y, of.y, of.dtype, gradient_y<Tile>(of), Tile::row_bytes);
+  if (error != cudaSuccess) return error;
+  const int64_t tiles = gradient_tiles<Tile>(of), vectors = tiles * Tile::vectors * 256;
+  GradientTask task = {static_cast<uint16_t*>(gradient),
+                       nullptr,
+                       static_cast<int>(of.a),
+                       static_cast<int>(of.b),
+                       static_cast<int>(of.c),
+                       static_cast<int>(of.d),
+                       static_cast<int>(parts_of(of.b, Tile::r)),
+                       static_cast<int>(parts_of(of.c, Tile::c)),
+                       static_cast<int>(parts_of(of.d, Tile::j)),
+                       static_cast<int>(parts_of(of.batch, Tile::n)),
+                       static_cast<int>(parts)};
+  if (parts > 1) {
+    const size_t bytes = static_cast<size_t>(parts * vectors) * 32;
+    task.parts = static_cast<float*>(workspace.allocate(bytes, workspace.context));
+  }
+  error = launch_overlapping(gradient_kernel<T, Tile>, tiles * parts, Tile::threads, Tile::shared_bytes, 1, stream,
+                             task, x, y);
+  if (error != cudaSuccess || parts == 1) return error;
+  return launch_overlapping(gradient_sum_kernel<T, Tile>, vectors / (GradientSum::halves / 2), GradientSum::threads, 0,
+                            1, stream, task);
+}
+
+}  // namespace ksmm::hopper
