@@ -52,7 +52,7 @@ def fake_weight_gradient(x: torch.Tensor, y_gradient: torch.Tensor, a: int, d: i
     return x.new_empty((a, d, y_gradient.shape[0] // (a * d), x.shape[0] // (a * d)))
 
 
-def fake_weight_gradient_first(x: torch.Tensor, y_gradient: torch.Tensor, a: int, d: int) -> torch.Tensor:
+def fake_weight_gradient_first(x: torch.Tensor, y_gradient: torch.Tensor, a: int, d: int, *_: int) -> torch.Tensor:
     """What ksmm::weight_gradient_first returns of x and a gradient in batch_first: empty, of shape (a, b, c, d)."""
     return x.new_empty((a, y_gradient.shape[1] // (a * d), x.shape[1] // (a * d), d))
 

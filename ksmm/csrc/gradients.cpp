@@ -86,13 +86,15 @@ at::Tensor weight_gradient_last(const at::Tensor& x, const at::Tensor& y_gradien
 // By the kernel of the device, which has no gradients of its own.
 at::Tensor weight_gradient_by_kernel(const at::Tensor& x, const at::Tensor& y_gradient, std::string_view layout,
                                      c10::SymIntArrayRef sizes) {
-  using Operation = at::Tensor(const at::Tensor&, const at::Tensor&, c10::SymInt, c10::SymInt);
-  static const auto of_last =
-      c10::Dispatcher::singleton().findSchemaOrThrow("ksmm::weight_gradient", "").typed<Operation>();
+  static const auto of_last = c10::Dispatcher::singleton()
+                                  .findSchemaOrThrow("ksmm::weight_gradient", "")
+                                  .typed<at::Tensor(const at::Tensor&, const at::Tensor&, c10::SymInt, c10::SymInt)>();
   static const auto of_first =
-      c10::Dispatcher::singleton().findSchemaOrThrow("ksmm::weight_gradient_first", "").typed<Operation>();
+      c10::Dispatcher::singleton()
+          .findSchemaOrThrow("ksmm::weight_gradient_first", "")
+          .typed<at::Tensor(const at::Tensor&, const at::Tensor&, c10::SymInt, c10::SymInt, int64_t, int64_t)>();
   const at::AutoDispatchBelowADInplaceOrView guard;
-  if (first(layout)) return of_first.call(x, y_gradient, sizes[0], sizes[3]);
+  if (first(layout)) return of_first.call(x, y_gradient, sizes[0], sizes[3], -1, -1);
   return of_last.call(x, y_gradient, sizes[0], sizes[3]).permute({0, 2, 3, 1});
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+
 import pytest
 import torch
 
@@ -34,6 +36,22 @@ def test_runs_on_the_current_stream(operator, layout: str, dtype: torch.dtype) -
         y = operator(late, weight, layout)
     stream.synchronize()
     assert_close(y, reference_matmul(weight, x, layout), tolerance(dtype, PATTERN))
+
+
+@every_dtype
+@every_layout
+@pytest.mark.parametrize("pattern", (Pattern(1, 256, 256, 1), WIDE), ids=str)
+def test_is_the_first_thing_that_a_thread_asks_of_the_device(
+    operator, pattern: Pattern, layout: str, dtype: torch.dtype
+) -> None:
+    problem = Problem(pattern, 512, dtype, layout, "cuda")
+    x, weight = inputs(problem)
+    weight = stored_as(weight, "packed")
+    torch.empty(problem.output_shape, dtype=dtype, device="cuda")  # freed, so that the thread need not allocate
+    torch.cuda.synchronize()
+    with concurrent.futures.ThreadPoolExecutor(max_workers=1) as thread:
+        y = thread.submit(operator, x, weight, layout).result()
+    assert_close(y, reference_matmul(weight, x, layout), tolerance(dtype, pattern))
 
 
 @every_dtype

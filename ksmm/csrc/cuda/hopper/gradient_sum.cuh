@@ -15,31 +15,32 @@ __global__ void __launch_bounds__(GradientSum::threads) gradient_sum_kernel(cons
   __shared__ float4 of_warp[GradientSum::warps][GradientSum::halves];
   wait_for_kernels_before();
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int64_t half = static_cast<int64_t>(blockIdx.x) * GradientSum::halves + lane;
   const int64_t halves = static_cast<int64_t>(gridDim.x) * GradientSum::halves;  // of a part
-  const float4* from = reinterpret_cast<const float4*>(task.parts) + half;
+  const int64_t half = static_cast<int64_t>(blockIdx.x) * GradientSum::halves + lane, vector = half / 2;
+  const int thread = static_cast<int>(vector % 256), number = static_cast<int>(vector / 256 % Tile::vectors);
+  const GradientVector<Tile> own(GradientLane<Tile>(thread / 32, thread % 32), number);
+  const int64_t place = gradient_place<Tile>(task, gradient_origin<Tile>(task, vector / 256 / Tile::vectors), own);
   float4 sum = {};
+  if (place >= 0) {
+    const float4* from = reinterpret_cast<const float4*>(task.parts) + half;
 #pragma unroll 4
-  for (int part = warp; part < task.parts_of_batch; part += GradientSum::warps) {
-    const float4 addend = __ldcg(from + part * halves);
-    sum.x += addend.x, sum.y += addend.y, sum.z += addend.z, sum.w += addend.w;
+    for (int part = warp; part < task.parts_of_batch; part += GradientSum::warps) {
+      const float4 addend = __ldcg(from + part * halves);
+      sum.x += addend.x, sum.y += addend.y, sum.z += addend.z, sum.w += addend.w;
+    }
   }
   of_warp[warp][lane] = sum;
   __syncthreads();
-  if (threadIdx.x >= GradientSum::halves / 2) return;
+  if (warp != 0 || lane % 2 != 0 || place < 0) return;
   float values[8] = {};
+#pragma unroll
   for (int other = 0; other < GradientSum::warps; ++other)
 #pragma unroll
-    for (int e = 0; e < 8; ++e) {
-      const float4& addend = of_warp[other][2 * threadIdx.x + e / 4];
-      values[e] += e % 4 == 0 ? addend.x : e % 4 == 1 ? addend.y : e % 4 == 2 ? addend.z : addend.w;
+    for (int e = 0; e < 8; e += 4) {
+      const float4 addend = of_warp[other][lane + e / 4];
+      values[e] += addend.x, values[e + 1] += addend.y, values[e + 2] += addend.z, values[e + 3] += addend.w;
     }
-  const int64_t vector = static_cast<int64_t>(blockIdx.x) * (GradientSum::halves / 2) + threadIdx.x;
-  const int thread = static_cast<int>(vector % 256), number = static_cast<int>(vector / 256 % Tile::vectors);
-  const GradientLane<Tile> of_thread(thread / 32, thread % 32);
-  const GradientOrigin origin = gradient_origin<Tile>(task, vector / 256 / Tile::vectors);
-  const int64_t place = gradient_place<Tile>(task, origin, GradientVector<Tile>(of_thread, number));
-  if (place >= 0) store_vector<T>(task.gradient + place, values);
+  store_vector<T>(task.gradient + place, values);
 }
 
 }  // namespace ksmm::hopper
