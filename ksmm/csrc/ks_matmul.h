@@ -112,17 +112,12 @@ int64_t weight_gradient_parts(const WeightGradient& of);
 // Enqueues it: products of shape (parts, a, d, b, c). Returns the cudaError_t of the launches.
 int weight_gradient_cuda(const WeightGradient& of, int64_t parts, void* products, void* stream);
 
-// In batch_first, in one pass over X and ∂Y: by blocks in clusters of so many (1, 2 or 4), in so many parts of the
-// batch; and the seconds that the cost model predicts. No parts where no kernel takes it.
-struct GradientPlan {
-  int64_t cluster, parts;
-  double seconds;
-};
-// The best by the cost model; of clusters of `cluster` blocks alone, and of so many parts alone, unless they are -1.
-GradientPlan plan_weight_gradient_first(const WeightGradient& of, int64_t cluster, int64_t parts);
+// In batch_first, by one pass over X and ∂Y: in how many parts of the batch. `wanted`, at most as many as there are
+// steps, or, if that is -1, as many as the cost model picks; 0 where no kernel takes it, or copies of the planes of
+// both and products of these are expected to be faster.
+int64_t weight_gradient_first_parts(const WeightGradient& of, int64_t wanted);
 // Enqueues it, the sum of the parts too: `gradient` is contiguous, of shape (a, b, c, d), at a multiple of 16 bytes.
 // Returns the cudaError_t of the launches.
-int weight_gradient_first_cuda(const WeightGradient& of, const GradientPlan& plan, void* gradient,
-                               const Workspace& workspace, void* stream);
-
+int weight_gradient_first_cuda(const WeightGradient& of, int64_t parts, void* gradient, const Workspace& workspace,
+                               void* stream);
 }  // namespace ksmm

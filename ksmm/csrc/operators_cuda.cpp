@@ -165,34 +165,32 @@ bool turning_pays(const at::Tensor& x, int64_t a, int64_t b, int64_t c, int64_t 
   return a * d > 1 && a * d * ((b + 127) / 128) * ((c + 127) / 128) <= wave_of_tiles;
 }
 
-// One pass over X and ∂Y. With a cluster of 0 blocks none, of -1 where a kernel takes it and is expected to be the
-// faster way.
+// One pass over X and ∂Y in so many parts of the batch; where that is -1, as many as the cost model picks, if it picks
+// this way, and with 0 none.
 std::optional<at::Tensor> weight_gradient_in_one_pass(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d,
-                                                      int64_t cluster, int64_t parts) {
-  if (d == 1 || cluster == 0) return std::nullopt;
+                                                      int64_t wanted) {
+  if (wanted == 0) return std::nullopt;
   const ksmm::WeightGradient of = describe_gradient(x, y, true, a, d);
-  const ksmm::GradientPlan plan = ksmm::plan_weight_gradient_first(of, cluster, parts);
-  TORCH_CHECK_VALUE(cluster < 0 || plan.parts > 0, "weight_gradient_first: no kernel takes x of shape ", x.sizes(),
-                    " and strides ", x.strides(), " with d = ", d, " in clusters of ", cluster,
-                    " blocks; leave the choice to the cost model with -1");
-  if (plan.parts == 0) return std::nullopt;
+  const int64_t parts = ksmm::weight_gradient_first_parts(of, wanted);
+  TORCH_CHECK_VALUE(wanted < 0 || parts > 0, "weight_gradient_first: no kernel takes ", x.scalar_type(), " x of shape ",
+                    x.sizes(), " and strides ", x.strides(), " with d = ", d,
+                    " in one pass; leave the choice to the cost model with parts = -1");
+  if (parts == 0) return std::nullopt;
   const at::Tensor gradient = at::empty({a, of.b, of.c, d}, x.options());
   Scratch scratch{x.options().dtype(at::kByte), {}};
   C10_CUDA_CHECK(static_cast<cudaError_t>(
-      ksmm::weight_gradient_first_cuda(of, plan, gradient.mutable_data_ptr(), {Scratch::allocate, &scratch},
+      ksmm::weight_gradient_first_cuda(of, parts, gradient.mutable_data_ptr(), {Scratch::allocate, &scratch},
                                        c10::cuda::getCurrentCUDAStream(x.device().index()).stream())));
   return gradient;
 }
 
-at::Tensor weight_gradient_first_cuda(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d, int64_t cluster,
-                                      int64_t parts) {
+at::Tensor weight_gradient_first_cuda(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d, int64_t parts) {
   check_gradient_first(x, y, a, d);
   if (x.numel() == 0) return weight_gradient_of_planes(x, y, a, d, planes_permuted);
   const c10::cuda::CUDAGuard guard(x.device());
-  if (x.element_size() == 2)
-    if (std::optional<at::Tensor> gradient =
-            weight_gradient_in_one_pass(with_contiguous_rows(x), with_contiguous_rows(y), a, d, cluster, parts))
-      return *gradient;
+  if (std::optional<at::Tensor> gradient =
+          weight_gradient_in_one_pass(with_contiguous_rows(x), with_contiguous_rows(y), a, d, parts))
+    return *gradient;
   if (turning_pays(x, a, y.size(1) / (a * d), x.size(1) / (a * d), d))
     return weight_gradient_cuda(turned(x), turned(y), a, d).permute({0, 2, 3, 1}).contiguous();
   return weight_gradient_of_planes(x, y, a, d, planes_cuda);

@@ -3,7 +3,7 @@
     compute-sanitizer --tool memcheck --error-exitcode 1 python tests/cuda/sanitize.py
     compute-sanitizer --tool racecheck --error-exitcode 1 python tests/cuda/sanitize.py
 
-With `chains` as an argument two factors in one launch alone, with the name of a configuration that alone, and with
+With `chains` as an argument two factors in one launch alone, with `gradients` those of weights, with the name of a configuration that alone, and with
 `--products 4` no more than its first four (racecheck takes minutes for one of tens of thousands of copies). Exit status
 1 after a wrong result. PyTorch's caching allocator is off, so that every operand is an allocation of its own and
 memcheck sees each access outside of it.
@@ -56,6 +56,10 @@ CHAINS = [  # two factors, which one launch takes (the last one for a handful of
     ((1, 24, 32, 8), (4, 64, 40, 1)),
     ((1, 40, 16, 6), (3, 32, 24, 1)),
 ]
+GRADIENTS = [(2, 140, 68, 2), (1, 130, 70, 4), (2, 72, 65, 8), (1, 70, 40, 16), (2, 70, 40, 24)]
+"""Weights whose gradients one pass takes, ragged: of each tile."""
+BATCHES_OF_GRADIENTS = ((3, 1), (77, 2), (300, 17))
+"""Rows, and parts of them: few and many are summed by blocks of two kinds."""
 BATCHES_OF_CHAINS = (3, 12, 20, 72, 300)
 BATCHES = (3, 72)
 OWN_BATCHES = {
@@ -165,11 +169,33 @@ def wrong_chains() -> tuple[int, int]:
     return wrong, count
 
 
+def of_hopper() -> bool:
+    """Whether the device has the instructions that one pass over X and the gradient of Y needs."""
+    return torch.cuda.get_device_capability() == (9, 0)
+
+
+def wrong_gradients() -> tuple[int, int]:
+    """How many gradients of weights in batch_first were wrong, of how many."""
+    wrong = count = 0
+    for (a, b, c, d), dtype in itertools.product(GRADIENTS, (torch.float16, torch.bfloat16)):
+        for batch, parts in BATCHES_OF_GRADIENTS:
+            x, y = (torch.randn(batch, a * size * d, device="cuda").to(dtype) for size in (c, b))
+            of_y, of_x = y.double().view(batch, a, b, d), x.double().view(batch, a, c, d)
+            reference = torch.einsum("nirj,nikj->irkj", of_y.cpu(), of_x.cpu())
+            found = torch.ops.ksmm.weight_gradient_first(x, y, a, d, parts)
+            error = relative_error(found.cpu(), reference)
+            count += 1
+            if not error < TOLERANCES[dtype]:
+                wrong += 1
+                sys.stderr.write(f"gradient of {a},{b},{c},{d}, batch {batch}, {dtype}: relative error {error:.2e}\n")
+    return wrong, count
+
+
 def main() -> int:
     """0 if every product is right, 1 if one is wrong, 2 if there is none, or the kernel cannot be run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", nargs="*", help="chains, or the words of a configuration's name")
-    parser.add_argument("--products", type=int, help="at most so many, chains aside")
+    parser.add_argument("name", nargs="*", help="chains, gradients, or the words of a configuration's name")
+    parser.add_argument("--products", type=int, help="at most so many, of one factor")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         sys.stderr.write("no CUDA device\n")
@@ -182,7 +208,8 @@ def main() -> int:
     torch.manual_seed(torch.seed() % 2**31)
     only = " ".join(arguments.name) or None
     counts = [wrong_chains()] if only in (None, "chains") else []
-    counts += [wrong_products(only, arguments.products)] if only != "chains" else []
+    counts += [wrong_gradients()] if only in (None, "gradients") and of_hopper() else []
+    counts += [wrong_products(only, arguments.products)] if only not in ("chains", "gradients") else []
     wrong, count = (sum(numbers) for numbers in zip(*counts, strict=True))
     if count == 0:
         sys.stderr.write(f"{only}: no product here is of a configuration of that name\n")

@@ -15,69 +15,30 @@ struct GradientShared {
   Barrier full[Tile::stages], empty[Tile::stages];
 };
 
-// A block of a cluster, and those that it shares ∂Y or X with.
-template <class Tile>
-struct GradientCluster {
-  static constexpr int R = Tile::along_r, C = Tile::along_c;
-  static constexpr int sharers = R + C - 1;  // of either, itself among them
-  int along_r, along_c;
-
-  __device__ GradientCluster() {
-    const int rank = Tile::cluster > 1 ? static_cast<int>(rank_in_cluster()) : 0;
-    along_r = rank / C, along_c = rank % C;
-  }
-  // A bit for each block with the same ∂Y, and with the same X.
-  __device__ uint16_t with_same_y() const { return ((1u << C) - 1) << C * along_r; }
-  __device__ uint16_t with_same_x() const {
-    uint16_t blocks = 0;
-    for (int r = 0; r < R; ++r) blocks |= 1u << (along_c + C * r);
-    return blocks;
-  }
-  // All of either, by numbers below `sharers`: those with the same X come first.
-  __device__ int sharer(int number) const {
-    return number < R ? along_c + C * number : C * along_r + (along_c + 1 + number - R) % C;
-  }
-};
-
-// One thread fetches X and ∂Y, for all blocks that share them its part. Boxes that begin beyond an i are left out: no
-// sum that is kept depends on them.
+// One thread fetches X and ∂Y. Boxes that begin beyond an i are left out: no sum that is kept depends on them.
 template <class Tile>
 __device__ void produce_gradient(const GradientTask& task, const GradientOrigin& origin, const CUtensorMap& x,
                                  const CUtensorMap& y, char* ring, GradientShared<Tile>& shared) {
-  const GradientCluster<Tile> cluster;
-  const auto boxes_of = [&](int first, int size, int most) {
-    return Tile::wide ? 1 : max(0, min(most, ((size - first) * Tile::j + 63) / 64));
-  };
+  const auto boxes_of = [](int first, int size, int most) { return min(most, ((size - first) * Tile::j + 63) / 64); };
   const int y_boxes = boxes_of(origin.r, task.b, Tile::y_boxes), x_boxes = boxes_of(origin.c, task.c, Tile::x_boxes);
   const int bytes = Tile::wide ? Tile::stage_bytes : (y_boxes + x_boxes) * Tile::box_bytes;
-  const uint16_t same_y = cluster.with_same_y(), same_x = cluster.with_same_x();
   Ring<Tile::stages> at;
   for (int step = first_step(task, origin.part); step < first_step(task, origin.part + 1); ++step, at.advance()) {
     Barrier& full = shared.full[at.slot];
     char* stage = ring + at.slot * Tile::stage_bytes;
-    if constexpr (Tile::cluster > 1)
-      shared.empty[at.slot].wait_for_cluster(at.phase ^ 1);
-    else
-      shared.empty[at.slot].wait(at.phase ^ 1);
+    shared.empty[at.slot].wait(at.phase ^ 1);
     full.arrive_expecting(bytes);
-    const int n = step * Tile::n;
-    const auto fetch = [&](const CUtensorMap& map, char* to, int first, int boxes, int own, int sharers,
-                           uint16_t blocks) {
-      for (int box = own; box < boxes; box += sharers) {
-        char* const place = to + box * Tile::box_bytes;
-        if (sharers > 1)
-          load_for(blocks, place, map, full, Keep::normal, first * Tile::j + box * 64, n, origin.i);
-        else
-          load(place, map, full, Keep::normal, first * Tile::j + box * 64, n, origin.i);
+    const auto fetch = [&](const CUtensorMap& map, char* to, int first, int boxes) {
+      if constexpr (Tile::wide) {
+        load(to, map, full, Keep::normal, origin.j, step * Tile::n, first, origin.i);
+      } else {
+        for (int box = 0; box < boxes; ++box)
+          load(to + box * Tile::box_bytes, map, full, Keep::normal, first * Tile::j + box * 64, step * Tile::n,
+               origin.i);
       }
     };
-    if constexpr (Tile::wide) {
-      load(stage, y, full, Keep::normal, origin.j, n, origin.r, origin.i);
-      load(stage + Tile::y_bytes, x, full, Keep::normal, origin.j, n, origin.c, origin.i);
-    } else {
-      fetch(y, stage, origin.r, y_boxes, cluster.along_c, Tile::along_c, same_y);
-      fetch(x, stage + Tile::y_bytes, origin.c, x_boxes, cluster.along_r, Tile::along_r, same_x);
-    }
+    fetch(y, stage, origin.r, y_boxes);
+    fetch(x, stage + Tile::y_bytes, origin.c, x_boxes);
   }
 }
 
@@ -117,8 +78,6 @@ __device__ void consume_gradient(const GradientTask& task, int part, uint32_t ri
                                  int thread) {
   const GradientLane<Tile> lane(thread / 32, thread % 32);
   GradientSums<Tile> sums = {};
-  const GradientCluster<Tile> cluster;
-  const int sharer = cluster.sharer(thread % 32);
   Ring<Tile::stages> at;
   for (int left = first_step(task, part + 1) - first_step(task, part); left > 0; --left, at.advance()) {
     shared.full[at.slot].wait(at.phase);
@@ -128,11 +87,7 @@ __device__ void consume_gradient(const GradientTask& task, int part, uint32_t ri
           sums, lane, ring + at.slot * Tile::stage_bytes + rows * Tile::row_bytes, load_own,
           [](float (&sum)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) { multiply_add<T>(sum, a, b0, b1); });
     __syncwarp();
-    if constexpr (Tile::cluster > 1) {
-      if (thread % 32 < cluster.sharers) shared.empty[at.slot].arrive_at(sharer);
-    } else if (thread % 32 == 0) {
-      shared.empty[at.slot].arrive();
-    }
+    if (thread % 32 == 0) shared.empty[at.slot].arrive();
   }
   store_gradient<T, Tile>(task, sums);
 }
@@ -142,19 +97,17 @@ __global__ void __launch_bounds__(Tile::threads, 1)
     gradient_kernel(const GradientTask task, const __grid_constant__ CUtensorMap x,
                     const __grid_constant__ CUtensorMap y) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  constexpr int registers = Tile::cluster > 1 ? 232 : 240, helper_registers = Tile::cluster > 1 ? 40 : 24;
+  constexpr int registers = 240, helper_registers = 24;
   static_assert(registers_suffice<256, registers, 128, helper_registers>);
   extern __shared__ char dynamic[];
   __shared__ GradientShared<Tile> shared;
   char* ring = dynamic + (1024 - shared_address(dynamic) % 1024) % 1024;
   if (threadIdx.x == 0) {
-    constexpr int warps = Tile::warps * GradientCluster<Tile>::sharers;
-    for (int slot = 0; slot < Tile::stages; ++slot) shared.full[slot].init(1), shared.empty[slot].init(warps);
+    for (int slot = 0; slot < Tile::stages; ++slot) shared.full[slot].init(1), shared.empty[slot].init(Tile::warps);
     publish_barriers();
     prefetch_map(x), prefetch_map(y);
   }
   __syncthreads();
-  if constexpr (Tile::cluster > 1) synchronize_cluster();
   wait_for_kernels_before();
   const GradientOrigin origin = gradient_origin<Tile>(task, blockIdx.x);
   if (warpgroup_of_block() == 2) {
@@ -163,10 +116,6 @@ __global__ void __launch_bounds__(Tile::threads, 1)
   } else {
     grow_registers<registers>();
     consume_gradient<T, Tile>(task, origin.part, shared_address(ring), shared, threadIdx.x);
-  }
-  if constexpr (Tile::cluster > 1) {
-    __syncwarp();
-    synchronize_cluster();  // other blocks may still load into this one, and arrive at its barriers
   }
 #endif
 }

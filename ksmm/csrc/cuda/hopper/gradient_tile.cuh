@@ -11,11 +11,9 @@ namespace ksmm::hopper {
 
 // A block has R rows r and C columns k of the products of J neighbouring j, and reads N rows n at a time. WIDE: d is
 // more than 16, and its runs of J are fetched one by one; else J is d, and (r, j) and (k, j) are fetched as runs.
-// Blocks of a cluster are ALONG_R neighbours along r, which share X, by ALONG_C along k, which share ∂Y: each fetches
-// some boxes for all of them.
-template <int J_, bool WIDE_, int ALONG_R = 1, int ALONG_C = 1>
+template <int J_, bool WIDE_>
 struct GradientTile {
-  static constexpr int j = J_, along_r = ALONG_R, along_c = ALONG_C, cluster = ALONG_R * ALONG_C;
+  static constexpr int j = J_;
   static constexpr bool wide = WIDE_;
   static constexpr int warps = 8, threads = 3 * 128;  // two warpgroups consume, one produces
 
@@ -45,7 +43,6 @@ struct GradientTile {
   static_assert(J_ == 2 || J_ == 4 || J_ == 8 || J_ == 16, "vectors of eight numbers have whole planes");
   static_assert(!WIDE_ || (J_ == 16 && n == 16), "wide tiles take one sector; four rows n have one swizzle");
   static_assert(y_slices * slice_bytes * warps_r == y_bytes, "slices are all of a stage");
-  static_assert(cluster == 1 || (!WIDE_ && (cluster == 2 || cluster == 4)), "clusters that a Machine counts, of runs");
   static_assert(sums == 128, "with both operands they fit into a thread's 240 registers");
   static_assert(stage_bytes % 1024 == 0 && y_bytes % 1024 == 0, "every swizzle starts at a multiple of its period");
   static_assert(stages >= 2 && shared_bytes <= 227 * 1024, "a block has 227 KB of shared memory");
@@ -105,8 +102,8 @@ struct GradientTask {
   uint16_t* gradient;  // (a, b, c, d)
   float* parts;        // of the sums, (part, tile, vector, thread, 8), or null where there is one part
   int a, b, c, d;
-  int tiles_r, tiles_c, tiles_j;  // of a cluster
-  int steps, parts_of_batch;      // of N rows n each
+  int tiles_r, tiles_c, tiles_j;
+  int steps, parts_of_batch;  // of N rows n each
 };
 
 // Where a part of the batch begins.
@@ -121,13 +118,10 @@ struct GradientOrigin {
 // Tiles of one part of the batch are neighbours, which read the same of it.
 template <class Tile>
 __host__ __device__ GradientOrigin gradient_origin(const GradientTask& task, int64_t block) {
-  const int64_t tile = block / Tile::cluster;
-  const int rank = static_cast<int>(block - tile * Tile::cluster);
-  const int64_t after_c = tile / task.tiles_c, after_r = after_c / task.tiles_r, after_j = after_r / task.tiles_j;
+  const int64_t after_c = block / task.tiles_c, after_r = after_c / task.tiles_r, after_j = after_r / task.tiles_j;
   const int64_t part = after_j / task.a;
-  const int r = static_cast<int>(after_c - after_r * task.tiles_r) * Tile::along_r + rank / Tile::along_c;
-  const int c = static_cast<int>(tile - after_c * task.tiles_c) * Tile::along_c + rank % Tile::along_c;
-  return {static_cast<int>(after_j - part * task.a), r * Tile::r, c * Tile::c,
+  return {static_cast<int>(after_j - part * task.a), static_cast<int>(after_c - after_r * task.tiles_r) * Tile::r,
+          static_cast<int>(block - after_c * task.tiles_c) * Tile::c,
           static_cast<int>(after_r - after_j * task.tiles_j) * Tile::j, static_cast<int>(part)};
 }
 
