@@ -92,7 +92,7 @@ at::Tensor weight_gradient_by_kernel(const at::Tensor& x, const at::Tensor& y_gr
   static const auto of_first =
       c10::Dispatcher::singleton()
           .findSchemaOrThrow("ksmm::weight_gradient_first", "")
-          .typed<at::Tensor(const at::Tensor&, const at::Tensor&, c10::SymInt, c10::SymInt, int64_t, int64_t)>();
+          .typed<at::Tensor(const at::Tensor&, const at::Tensor&, c10::SymInt, c10::SymInt, int64_t)>();
   const at::AutoDispatchBelowADInplaceOrView guard;
   if (first(layout)) return of_first.call(x, y_gradient, sizes[0], sizes[3], -1);
   return of_last.call(x, y_gradient, sizes[0], sizes[3]).permute({0, 2, 3, 1});

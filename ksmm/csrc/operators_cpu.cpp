@@ -36,7 +36,7 @@ at::Tensor weight_gradient_cpu(const at::Tensor& x, const at::Tensor& y, int64_t
   return weight_gradient_batched(x, y, a, d);
 }
 
-at::Tensor weight_gradient_first_cpu(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d, int64_t, int64_t) {
+at::Tensor weight_gradient_first_cpu(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d, int64_t) {
   check_gradient_first(x, y, a, d);
   return weight_gradient_of_planes(x, y, a, d, planes_permuted);
 }

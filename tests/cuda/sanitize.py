@@ -3,10 +3,10 @@
     compute-sanitizer --tool memcheck --error-exitcode 1 python tests/cuda/sanitize.py
     compute-sanitizer --tool racecheck --error-exitcode 1 python tests/cuda/sanitize.py
 
-With `chains` as an argument two factors in one launch alone, with `gradients` those of weights, with the name of a configuration that alone, and with
-`--products 4` no more than its first four (racecheck takes minutes for one of tens of thousands of copies). Exit status
-1 after a wrong result. PyTorch's caching allocator is off, so that every operand is an allocation of its own and
-memcheck sees each access outside of it.
+With `chains` as an argument two factors in one launch alone, with `gradients` those of weights, with the name of a
+configuration that alone, and with `--products 4` no more than its first four (racecheck takes minutes for one of tens
+of thousands of copies). Exit status 1 after a wrong result. PyTorch's caching allocator is off, so that every operand
+is an allocation of its own and memcheck sees each access outside of it.
 """
 
 from __future__ import annotations
