@@ -40,16 +40,11 @@ int64_t gradient_tiles(const WeightGradient& of) {
   return of.a * parts_of(of.b, Tile::r) * parts_of(of.c, Tile::c) * parts_of(of.d, Tile::j);
 }
 
-// Bytes that fit into the L2 cache together come from there, or from memory.
-inline double seconds_of_bytes(double bytes, double fitting, const Machine& machine) {
-  return bytes / (machine.memory_rate * (bytes < fitting ? 2 : 1));
-}
-
 // What a block takes for N rows n, as on an H100. The L2 cache gives sectors at half its rate, or less where lines are
 // not fetched as a whole at about the same time.
 template <class Tile>
 double seconds_of_step(int64_t d) {
-  if (Tile::wide) return d % 16 != 0 || d >= 64 ? 3.1e-6 : 0.045e-6 * static_cast<double>(d);
+  if (Tile::wide) return d % 16 != 0 || d >= 64 ? 2.7e-6 : 0.045e-6 * static_cast<double>(d);
   return Tile::j == 16 ? 1.14e-6 : Tile::j == 8 ? 1.5e-6 : Tile::j == 4 ? 0.9e-6 : 0.72e-6;
 }
 
@@ -63,7 +58,7 @@ double gradient_seconds(const WeightGradient& of, const Machine& machine, int64_
   const double sums = static_cast<double>(of.a) * of.b * of.c * of.d * parts;
   const double work = rounds * (2e-6 + seconds_of_step<Tile>(of.d) * static_cast<double>(parts_of(steps, parts)));
   const double memory = 2 * elements / (0.9 * machine.memory_rate);
-  return 3e-6 + std::max(memory, work) + (parts == 1 ? 0 : 3e-6 + seconds_of_bytes(8 * sums, 40e6, machine));
+  return 3e-6 + std::max(memory, work) + (parts == 1 ? 0 : 3e-6 + 8 * sums / machine.memory_rate);
 }
 
 // What other ways are expected to take: copies of the planes of X and ∂Y, and products of these, which are few, and
@@ -71,7 +66,8 @@ double gradient_seconds(const WeightGradient& of, const Machine& machine, int64_
 inline double seconds_of_copied_planes(const WeightGradient& of, const Machine& machine) {
   const double elements = static_cast<double>(of.batch) * of.a * of.d * (of.b + of.c);
   const double operations = 2.0 * of.batch * of.a * of.d * of.b * of.c;
-  const double pass = seconds_of_bytes(2 * elements / 0.95, 13e6, machine);
+  const double bytes = 2 * elements, in_cache = 13e6;  // what is copied, and read again, from the L2 cache
+  const double pass = bytes / ((bytes < in_cache ? 2 : 0.95) * machine.memory_rate);
   return 9e-6 + 2 * pass + std::max({pass, operations / machine.matrix_rate, 1.2e-9 * static_cast<double>(of.batch)});
 }
 
@@ -79,15 +75,15 @@ inline double seconds_of_copied_planes(const WeightGradient& of, const Machine& 
 // are faster.
 template <class Tile>
 int64_t gradient_parts(const WeightGradient& of, const Machine& machine, int64_t wanted) {
-  constexpr int64_t most_rounds = 8;
+  constexpr int64_t most_halves = 16;  // of a tile for each multiprocessor
   if (!gradient_takes<Tile>(of, machine)) return 0;
   const int64_t tiles = gradient_tiles<Tile>(of), steps = parts_of(of.batch, Tile::n);
   const auto possible = [&](int64_t parts) { return std::max<int64_t>(1, std::min(parts, steps)); };
   if (wanted > 0) return possible(wanted);
   int64_t best = 0;
   double least = seconds_of_copied_planes(of, machine);
-  for (int64_t rounds = 0; rounds <= most_rounds; ++rounds) {
-    const int64_t parts = possible(rounds * machine.multiprocessors / tiles);
+  for (int64_t halves = 0; halves <= most_halves; ++halves) {
+    const int64_t parts = possible(halves * machine.multiprocessors / (2 * tiles));
     const double seconds = gradient_seconds<Tile>(of, machine, parts);
     if (seconds < least) best = parts, least = seconds;
   }
@@ -120,10 +116,11 @@ cudaError_t launch_gradient(const WeightGradient& of, int64_t parts, void* gradi
   error = launch_overlapping(gradient_kernel<T, Tile>, tiles * parts, Tile::threads, Tile::shared_bytes, 1, stream,
                              task, x, y);
   if (error != cudaSuccess || parts == 1) return error;
-  constexpr int threads = gradient_sum_threads;
-  if (parts <= 16)
-    return launch_overlapping(gradient_sum_kernel<T, Tile, 1>, vectors / threads, threads, 0, 1, stream, task);
-  return launch_overlapping(gradient_sum_kernel<T, Tile, 8>, vectors / (threads / 8), threads, 0, 1, stream, task);
+  constexpr int threads = gradient_sum_threads, shares = 8;
+  if (parts <= 2 * shares)
+    return launch_overlapping(gradient_sum_kernel<T, Tile, 1>, 2 * vectors / threads, threads, 0, 1, stream, task);
+  return launch_overlapping(gradient_sum_kernel<T, Tile, shares>, 2 * vectors / threads * shares, threads, 0, 1, stream,
+                            task);
 }
 
 }  // namespace ksmm::hopper
