@@ -26,13 +26,14 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
         ("gradients", 4, "bmm_s"),
         ("cpu_rivals", 2, "speedup"),
         ("chains", 12, "chosen_over_dense"),
+        ("gradient_parts", 2, "time_s"),
     ],
 )
 def test_a_number_for_every_problem(script: str, rows: int, last: str) -> None:
     reason = get_implementation("kernel").supports(Problem(Pattern(2, 16, 16, 4), 80, DTYPES["float32"], "batch_last"))
     if reason is not None:
         pytest.skip(reason)
-    options = ["--dtype", "float32", "--batches" if script == "chains" else "--batch", "80"]
+    options = ["--dtype", "float32", "--batches" if script in ("chains", "gradient_parts") else "--batch", "80"]
     options += [] if script == "chains" else ["--patterns", "2,16,16,4"]
     options += ["--rounds", "2"] if script == "cpu_rivals" else ["--device", "cpu", "--max-seconds", "0.002"]
     command = [sys.executable, str(FOLDER / f"{script}.py"), *options]
