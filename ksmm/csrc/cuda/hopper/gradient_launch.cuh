@@ -63,13 +63,16 @@ double gradient_seconds(const WeightGradient& of, const Machine& machine, int64_
 }
 
 // What other ways are expected to take: copies of the planes of X and ∂Y, and products of these, which are few, and
-// long. Of the same 111 times of an H100 it is 0.99 in the median (0.55 to 1.26).
+// long. Of the same 111 times of an H100 it is 0.99 in the median (0.55 to 1.26), but for the host, which their
+// launches and tensors take 80 µs or more, and one pass 20.
 inline double seconds_of_copied_planes(const WeightGradient& of, const Machine& machine) {
+  constexpr double host = 40e-6;
   const double elements = static_cast<double>(of.batch) * of.a * of.d * (of.b + of.c);
   const double operations = 2.0 * of.batch * of.a * of.d * of.b * of.c;
   const double bytes = 2 * elements, in_cache = 13e6;  // what is copied, and read again, from the L2 cache
   const double pass = bytes / ((bytes < in_cache ? 2 : 0.95) * machine.memory_rate);
-  return 9e-6 + 2 * pass + std::max({pass, operations / machine.matrix_rate, 1.2e-9 * static_cast<double>(of.batch)});
+  const double products = std::max({pass, operations / machine.matrix_rate, 1.2e-9 * static_cast<double>(of.batch)});
+  return std::max(host, 9e-6 + 2 * pass + products);
 }
 
 // In how many parts: so many, at most one a step, or, if that is -1, as many as are the fastest, and 0 if other ways
