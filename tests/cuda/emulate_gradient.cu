@@ -29,9 +29,7 @@ struct Rows {
 };
 
 // The address of a number in shared memory: an engine's chunks of 16 bytes change places by bits of their row's.
-uint32_t swizzled(uint32_t byte, int row_bytes) {
-  return row_bytes == 128 ? byte ^ (byte >> 7 & 7) << 4 : byte ^ (byte >> 7 & 1) << 4;
-}
+uint32_t swizzled(uint32_t byte, int row_bytes) { return byte ^ (byte >> 7 & (row_bytes / 16 - 1)) << 4; }
 
 // Brings a stage of R rows r, and leaves boxes out that begin beyond the last.
 template <class Tile>
@@ -184,5 +182,6 @@ int main(int count, char** arguments) {
   right &= report<GradientTile<8, false>>("8 planes", cases, random);
   right &= report<GradientTile<16, false>>("16 planes", cases, random);
   right &= report<GradientTile<16, true>>("16 of more planes", cases, random);
+  right &= report<GradientTile<32, true>>("32 of more planes", cases, random);
   return right ? 0 : 1;
 }

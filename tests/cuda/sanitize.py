@@ -56,7 +56,7 @@ CHAINS = [  # two factors, which one launch takes (the last one for a handful of
     ((1, 24, 32, 8), (4, 64, 40, 1)),
     ((1, 40, 16, 6), (3, 32, 24, 1)),
 ]
-GRADIENTS = [(2, 140, 68, 2), (1, 130, 70, 4), (2, 72, 65, 8), (1, 70, 40, 16), (2, 70, 40, 24)]
+GRADIENTS = [(2, 140, 68, 2), (1, 130, 70, 4), (2, 72, 65, 8), (1, 70, 40, 16), (2, 70, 40, 24), (1, 40, 70, 64)]
 """Weights whose gradients one pass takes, ragged: of each tile."""
 BATCHES_OF_GRADIENTS = ((3, 1), (77, 2), (300, 17))
 """Rows, and parts of them: few and many are summed by blocks of two kinds."""

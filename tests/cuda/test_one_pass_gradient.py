@@ -11,10 +11,10 @@ from tests.conftest import TOLERANCES
 pytestmark = pytest.mark.cuda
 
 DTYPES = (torch.float16, torch.bfloat16)
-PATTERNS = [  # tiles of 2, 4, 8, 16 and of more planes, ragged, and several of them
+PATTERNS = [  # tiles of 2, 4, 8, 16, and 16 and 32 of more planes, ragged, and several of them
     *[(1, 8, 8, 2), (2, 140, 68, 2), (1, 300, 264, 2), (2, 48, 40, 4), (1, 270, 66, 4), (1, 130, 140, 4)],
     *[(2, 72, 65, 8), (1, 64, 200, 8), (1, 131, 9, 8), (2, 64, 33, 16), (1, 130, 70, 16), (3, 48, 48, 16)],
-    *[(2, 70, 40, 24), (1, 64, 48, 48), (1, 9, 7, 128), (2, 65, 33, 32)],
+    *[(2, 70, 40, 24), (1, 64, 48, 48), (1, 9, 7, 128), (2, 65, 33, 32), (1, 40, 70, 64), (1, 33, 40, 96)],
 ]
 
 

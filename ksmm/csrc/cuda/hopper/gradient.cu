@@ -20,7 +20,7 @@ auto with_gradient_tile(int64_t d, Run run) {
     case 4: return run(GradientTile<4, false>());
     case 8: return run(GradientTile<8, false>());
     case 16: return run(GradientTile<16, false>());
-    default: return run(GradientTile<16, true>());
+    default: return d % 32 == 0 ? run(GradientTile<32, true>()) : run(GradientTile<16, true>());
   }
 }
 

@@ -44,6 +44,7 @@ int64_t gradient_tiles(const WeightGradient& of) {
 // not fetched as a whole at about the same time.
 template <class Tile>
 double seconds_of_step(int64_t d) {
+  if (Tile::j == 32) return 1.6e-6;
   if (Tile::wide) return d % 16 != 0 || d >= 64 ? 2.7e-6 : 0.045e-6 * static_cast<double>(d);
   return Tile::j == 16 ? 1.14e-6 : Tile::j == 8 ? 1.5e-6 : Tile::j == 4 ? 0.9e-6 : 0.72e-6;
 }

@@ -19,29 +19,29 @@ struct GradientTile {
 
   // Of a vector of eight numbers: planes, and neighbouring r (or k).
   static constexpr int planes = J_ < 8 ? J_ : 8, neighbours = 8 / planes;
-  static constexpr int halves = J_ / planes;  // of J, each for other warps
+  static constexpr int sets = J_ / planes;  // of planes, each for other warps
 
   // A slice of ∂Y or X is a vector for each of the eight lanes with one lane % 4.
   static constexpr int slice = 8 * neighbours;
   static constexpr int y_slices = J_ >= 8 ? 4 : 2, x_slices = J_ == 2 ? 1 : 2;
   static constexpr int y_groups = y_slices * neighbours, x_groups = x_slices * neighbours;  // of eight r, or k
   static constexpr int warp_r = y_slices * slice, warp_c = x_slices * slice;
-  static constexpr int warps_r = J_ == 4 ? 4 : 2, warps_c = warps / halves / warps_r;
+  static constexpr int warps_r = J_ == 4 ? 4 : J_ == 32 ? 1 : 2, warps_c = warps / sets / warps_r;
   static constexpr int r = warps_r * warp_r, c = warps_c * warp_c;
   static constexpr int sums = y_groups / 2 * x_groups * planes * 4;  // of a thread
   static constexpr int vectors = sums / 8;
 
   // In shared memory: boxes of rows n, swizzled by as many bytes as they have.
-  static constexpr int n = J_ == 16 ? 16 : 32, stages = J_ == 4 ? 4 : J_ == 2 ? 6 : J_ == 8 ? 3 : 4;
-  static constexpr int row_bytes = WIDE_ ? 32 : 128;
+  static constexpr int n = J_ >= 16 ? 16 : 32, stages = J_ == 2 ? 6 : J_ == 8 || J_ == 32 ? 3 : 4;
+  static constexpr int row_bytes = WIDE_ ? 2 * J_ : 128;
   static constexpr int box_bytes = n * row_bytes;  // WIDE: of one r
-  static constexpr int slice_bytes = n * 128 * halves;
+  static constexpr int slice_bytes = n * 128 * sets;
   static constexpr int y_bytes = r * J_ * 2 * n, x_bytes = c * J_ * 2 * n, stage_bytes = y_bytes + x_bytes;
   static constexpr int y_boxes = r * J_ / 64, x_boxes = c * J_ / 64;  // of 64 numbers; WIDE has one of all r
   static constexpr int shared_bytes = stages * stage_bytes + 1024;    // aligned to 1,024
 
-  static_assert(J_ == 2 || J_ == 4 || J_ == 8 || J_ == 16, "vectors of eight numbers have whole planes");
-  static_assert(!WIDE_ || (J_ == 16 && n == 16), "wide tiles take one sector; four rows n have one swizzle");
+  static_assert(J_ == 2 || J_ == 4 || J_ == 8 || J_ == 16 || J_ == 32, "vectors of eight numbers have whole planes");
+  static_assert(WIDE_ ? J_ >= 16 : J_ <= 16, "wide tiles take one sector or two, others what a row of 64 has");
   static_assert(y_slices * slice_bytes * warps_r == y_bytes, "slices are all of a stage");
   static_assert(sums == 128, "with both operands they fit into a thread's 240 registers");
   static_assert(stage_bytes % 1024 == 0 && y_bytes % 1024 == 0, "every swizzle starts at a multiple of its period");
@@ -51,16 +51,16 @@ struct GradientTile {
 // What a lane reads: with g = lane / 4 and t = lane % 4 the g-th vector of each slice, of four rows n of each 16.
 template <class Tile>
 struct GradientLane {
-  int g, t, half, first_r, first_c;
+  int g, t, set, first_r, first_c;
   uint32_t first, second;  // bytes to the vectors of two rows n, in the order in which they are read
   uint32_t even, odd;      // permutations that pair their numbers, those of the lower row n first
 
-  __host__ __device__ GradientLane(int warp, int lane) : g(lane / 4), t(lane % 4), half(warp % Tile::halves) {
-    const int place = warp / Tile::halves;
+  __host__ __device__ GradientLane(int warp, int lane) : g(lane / 4), t(lane % 4), set(warp % Tile::sets) {
+    const int place = warp / Tile::sets;
     first_r = place / Tile::warps_c * Tile::warp_r, first_c = place % Tile::warps_c * Tile::warp_c;
-    const int lower = Tile::wide ? t : 2 * t, upper = Tile::wide ? t + 4 : 2 * t + 1;
-    // Lanes of two g read together; with both halves of J in a row of shared memory they would meet in one bank.
-    const bool upper_first = Tile::halves == 2 && g % 2 == 1;
+    const int lower = Tile::row_bytes == 32 ? t : 2 * t, upper = Tile::row_bytes == 32 ? t + 4 : 2 * t + 1;
+    // Lanes of two g read together; with several sets of planes in a row of shared memory they would meet in one bank.
+    const bool upper_first = Tile::sets > 1 && g % 2 == 1;
     first = offset(upper_first ? upper : lower), second = offset(upper_first ? lower : upper);
     even = upper_first ? 0x1054 : 0x5410, odd = upper_first ? 0x3276 : 0x7632;
   }
@@ -68,8 +68,11 @@ struct GradientLane {
   // Bytes to the lane's vector in row n of a slice.
   __host__ __device__ uint32_t offset(int n) const {
     const uint32_t row = static_cast<uint32_t>(n) * Tile::row_bytes;
-    if constexpr (Tile::wide) return g * Tile::box_bytes + row + ((half ^ (n >> 2 & 1)) << 4);
-    if constexpr (Tile::halves == 2) return g / 4 * Tile::box_bytes + row + (((2 * (g % 4) + half) ^ (n & 7)) << 4);
+    if constexpr (Tile::wide) {
+      const int swizzle = Tile::row_bytes == 32 ? n >> 2 & 1 : n >> 1 & 3;
+      return g * Tile::box_bytes + row + ((set ^ swizzle) << 4);
+    }
+    if constexpr (Tile::sets == 2) return g / 4 * Tile::box_bytes + row + (((2 * (g % 4) + set) ^ (n & 7)) << 4);
     return row + ((g ^ (n & 7)) << 4);
   }
 
@@ -94,7 +97,7 @@ struct GradientVector {
       : group(number / 2 / Tile::x_slices), slice(number / 2 % Tile::x_slices), column(number % 2) {
     r = lane.first_r + group / Tile::neighbours * Tile::slice + lane.g * Tile::neighbours + group % Tile::neighbours;
     c = lane.first_c + slice * Tile::slice + (2 * lane.t + column) * Tile::neighbours;
-    j = lane.half * Tile::planes;
+    j = lane.set * Tile::planes;
   }
 };
 
