@@ -40,25 +40,27 @@ int64_t gradient_tiles(const WeightGradient& of) {
   return of.a * parts_of(of.b, Tile::r) * parts_of(of.c, Tile::c) * parts_of(of.d, Tile::j);
 }
 
-// What a block takes for N rows n, as on an H100. The L2 cache gives sectors at half its rate, or less where lines are
-// not fetched as a whole at about the same time.
+// What one of so many blocks takes for N rows n, as on an H100. The L2 cache gives short rows at half its rate, and
+// rows of 64 bytes at less than that once more than about half of the multiprocessors ask for them; why is not known.
 template <class Tile>
-double seconds_of_step(int64_t d) {
-  if (Tile::j == 32) return 1.6e-6;
+double seconds_of_step(int64_t d, int64_t blocks) {
+  if (Tile::j == 32) return blocks <= 72 ? 0.72e-6 : d == 32 ? 1.05e-6 : 2.9e-6;
   if (Tile::wide) return d % 16 != 0 || d >= 64 ? 2.7e-6 : 0.045e-6 * static_cast<double>(d);
   return Tile::j == 16 ? 1.14e-6 : Tile::j == 8 ? 1.5e-6 : Tile::j == 4 ? 0.9e-6 : 0.72e-6;
 }
 
 // What so many parts of the batch are expected to take: memory, or the steps of a block for as many rounds of tiles as
 // there are. What a block begins and ends with comes besides, and the sum of the parts. Of what an H100 took for 37
-// factors with 512, 4,096 and 25,088 rows it is 1.01 in the median (0.62 to 1.32).
+// factors with 512, 4,096 and 25,088 rows it is 1.01 in the median (0.62 to 1.32), but for tiles of 32 planes, which
+// were fitted to 11 more.
 template <class Tile>
 double gradient_seconds(const WeightGradient& of, const Machine& machine, int64_t parts) {
   const int64_t tiles = gradient_tiles<Tile>(of), steps = parts_of(of.batch, Tile::n);
   const double rounds = static_cast<double>(parts_of(tiles * parts, machine.multiprocessors));
   const double elements = static_cast<double>(of.batch) * of.a * of.d * (of.b + of.c);
   const double sums = static_cast<double>(of.a) * of.b * of.c * of.d * parts;
-  const double work = rounds * (2e-6 + seconds_of_step<Tile>(of.d) * static_cast<double>(parts_of(steps, parts)));
+  const double step = seconds_of_step<Tile>(of.d, tiles * parts);
+  const double work = rounds * (2e-6 + step * static_cast<double>(parts_of(steps, parts)));
   const double memory = 2 * elements / (0.9 * machine.memory_rate);
   return 3e-6 + std::max(memory, work) + (parts == 1 ? 0 : 3e-6 + 8 * sums / machine.memory_rate);
 }
