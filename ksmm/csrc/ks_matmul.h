@@ -120,4 +120,5 @@ int64_t weight_gradient_first_parts(const WeightGradient& of, int64_t wanted);
 // Returns the cudaError_t of the launches.
 int weight_gradient_first_cuda(const WeightGradient& of, int64_t parts, void* gradient, const Workspace& workspace,
                                void* stream);
+
 }  // namespace ksmm
