@@ -75,7 +75,8 @@ def test_energy_ceilings_are_what_a_byte_and_an_operation_cost_above_rest(counte
 @pytest.mark.parametrize("broken", ["still", "no load"])
 def test_a_counter_that_cannot_be_believed_makes_no_energy_ceilings(counter, tmp_path, monkeypatch, broken):
     """Nothing is written: a file would be kept for ever."""
-    monkeypatch.setattr("ksmm.measure.energy._STILL_S", 0.05)
+    if broken == "still":  # a machine that is busy with other things reads a living counter late, too
+        monkeypatch.setattr("ksmm.measure.energy._STILL_S", 0.05)
     small = torch.ones(2**20, dtype=torch.uint8)
     monkeypatch.setattr(energy_ceilings, "copy_operands", lambda device_type: (small, torch.empty_like(small)))
     monkeypatch.setattr(EnergyReading, "above_idle_j", -1.0)
