@@ -30,15 +30,15 @@ def compiled(name: str, folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("name", "cases", "kinds"),
     [
-        ("emulate", 20, 4),
+        ("emulate", 40, 4),
         ("emulate_transposition", 300, 2),
         ("emulate_exchange", 20, 7),
         ("emulate_overlapped", 200, 3),
         ("emulate_machine", 300, 1),
         ("emulate_shifted", 60, 5),
         ("emulate_tf32_shifted", 40, 2),
-        ("emulate_gemm", 15, 26),
-        ("emulate_gradient", 4, 6),
+        ("emulate_gemm", 30, 26),
+        ("emulate_gradient", 8, 6),
     ],
 )
 def test_emulated_kernels_do_what_a_plain_loop_does(name: str, cases: int, kinds: int, tmp_path: Path) -> None:
