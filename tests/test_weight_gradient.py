@@ -130,3 +130,5 @@ def test_shapes_that_do_not_fit_are_named(device: str) -> None:
         torch.ops.ksmm.weight_gradient_first(x.T, y.T, 5, 3)
     with pytest.raises(ValueError, match=r"the gradient of y \[32, 48\]"):
         torch.ops.ksmm.weight_gradient_first(x.T, y[:, :32].T, 2, 3)
+    with pytest.raises(ValueError, match=r"parts is -2; it is a number of parts .* or -1 for"):
+        torch.ops.ksmm.weight_gradient_first(x.T, y.T, 2, 3, -2)

@@ -125,22 +125,21 @@ at::Tensor planes_permuted(const at::Tensor& x, int64_t a, int64_t d) {
   return x.reshape({x.size(0), a, x.size(1) / (a * d), d}).transpose(2, 3).clone(at::MemoryFormat::Contiguous);
 }
 
-void check_gradient(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d) {
-  const auto fits = [&](const at::Tensor& rows) { return rows.dim() == 2 && rows.size(0) % (a * d) == 0; };
-  TORCH_CHECK_VALUE(a > 0 && d > 0 && fits(x) && fits(y) && x.size(1) == y.size(1) &&
+void check_gradient(const at::Tensor& x, const at::Tensor& y, bool first, int64_t a, int64_t d) {
+  const auto fits = [&](const at::Tensor& rows) { return rows.dim() == 2 && rows.size(first) % (a * d) == 0; };
+  TORCH_CHECK_VALUE(a > 0 && d > 0 && fits(x) && fits(y) && x.size(!first) == y.size(!first) &&
                         x.scalar_type() == y.scalar_type() && x.device() == y.device(),
-                    "weight_gradient: x has shape ", x.sizes(), " and the gradient of y ", y.sizes(),
-                    "; both must be (features, batch) of one dtype on one device, with features that a·d = ", a, "·", d,
-                    " divides");
+                    first ? "weight_gradient_first" : "weight_gradient", ": x has shape ", x.sizes(),
+                    " and the gradient of y ", y.sizes(), "; both must be ",
+                    first ? "(batch, features)" : "(features, batch)",
+                    " of one dtype on one device, with features that a·d = ", a, "·", d, " divides");
 }
 
-void check_gradient_first(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d) {
-  const auto fits = [&](const at::Tensor& rows) { return rows.dim() == 2 && rows.size(1) % (a * d) == 0; };
-  TORCH_CHECK_VALUE(a > 0 && d > 0 && fits(x) && fits(y) && x.size(0) == y.size(0) &&
-                        x.scalar_type() == y.scalar_type() && x.device() == y.device(),
-                    "weight_gradient_first: x has shape ", x.sizes(), " and the gradient of y ", y.sizes(),
-                    "; both must be (batch, features) of one dtype on one device, with features that a·d = ", a, "·", d,
-                    " divides");
+void check_gradient_first(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d, int64_t parts) {
+  check_gradient(x, y, true, a, d);
+  TORCH_CHECK_VALUE(
+      parts >= -1, "weight_gradient_first: parts is ", parts,
+      "; it is a number of parts of the batch, 0 for copies of planes, or -1 for what the cost model picks");
 }
 
 at::Tensor weight_gradient_of_planes(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d, Planes planes) {

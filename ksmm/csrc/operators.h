@@ -32,9 +32,9 @@ void check_chain(const at::Tensor& x, const at::Tensor& outer, const at::Tensor&
 void check_planes(const at::Tensor& x, int64_t a, int64_t d);
 at::Tensor planes_permuted(const at::Tensor& x, int64_t a, int64_t d);
 
-// Operands in batch_last, X of a·c·d rows and ∂Y of a·b·d, or in batch_first.
-void check_gradient(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d);
-void check_gradient_first(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d);
+// Operands in batch_first, or in batch_last: X of a·c·d features and ∂Y of a·b·d.
+void check_gradient(const at::Tensor& x, const at::Tensor& y, bool first, int64_t a, int64_t d);
+void check_gradient_first(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d, int64_t parts);
 // Σ_n ∂Y[i, r, j, n] X[i, k, j, n], of shape (a, d, b, c), by batched products. The matrices of all i, or of all j, are
 // at equal distances and need no copy; where that would take more calls, all are copied.
 constexpr int64_t most_batched_calls = 16;

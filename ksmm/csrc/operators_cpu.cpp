@@ -32,12 +32,12 @@ at::Tensor ks_chain_cpu(const at::Tensor& x, const at::Tensor& outer, const at::
 }
 
 at::Tensor weight_gradient_cpu(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d) {
-  check_gradient(x, y, a, d);
+  check_gradient(x, y, false, a, d);
   return weight_gradient_batched(x, y, a, d);
 }
 
-at::Tensor weight_gradient_first_cpu(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d, int64_t) {
-  check_gradient_first(x, y, a, d);
+at::Tensor weight_gradient_first_cpu(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d, int64_t parts) {
+  check_gradient_first(x, y, a, d, parts);
   return weight_gradient_of_planes(x, y, a, d, planes_permuted);
 }
 

@@ -134,7 +134,7 @@ ksmm::WeightGradient describe_gradient(const at::Tensor& x, const at::Tensor& y,
 }
 
 at::Tensor weight_gradient_cuda(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d) {
-  check_gradient(x, y, a, d);
+  check_gradient(x, y, false, a, d);
   if (x.numel() == 0) return weight_gradient_batched(x, y, a, d);
   if (x.element_size() != 2) return weight_gradient_float32(x, y, a, d);
   const c10::cuda::CUDAGuard guard(x.device());
@@ -185,7 +185,7 @@ std::optional<at::Tensor> weight_gradient_in_one_pass(const at::Tensor& x, const
 }
 
 at::Tensor weight_gradient_first_cuda(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d, int64_t parts) {
-  check_gradient_first(x, y, a, d);
+  check_gradient_first(x, y, a, d, parts);
   if (x.numel() == 0) return weight_gradient_of_planes(x, y, a, d, planes_permuted);
   const c10::cuda::CUDAGuard guard(x.device());
   if (std::optional<at::Tensor> gradient =
