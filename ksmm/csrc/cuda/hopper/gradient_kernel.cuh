@@ -65,7 +65,7 @@ __device__ inline void store_gradient(const GradientTask& task, const GradientSu
     if (task.parts == nullptr) {
       store_vector<T>(task.gradient + place, values);
     } else {
-      const int64_t vector = (static_cast<int64_t>(blockIdx.x) * Tile::vectors + number) * 256 + thread;
+      const int64_t vector = (static_cast<int64_t>(blockIdx.x) * Tile::vectors + number) * Tile::consumers + thread;
       float4* to = reinterpret_cast<float4*>(task.parts + vector * 8);
       to[0] = make_float4(values[0], values[1], values[2], values[3]);
       to[1] = make_float4(values[4], values[5], values[6], values[7]);
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(Tile::threads, 1)
                     const __grid_constant__ CUtensorMap y) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   constexpr int registers = 240, helper_registers = 24;
-  static_assert(registers_suffice<256, registers, 128, helper_registers>);
+  static_assert(registers_suffice<Tile::consumers, registers, 128, helper_registers>);
   extern __shared__ char dynamic[];
   __shared__ GradientShared<Tile> shared;
   char* ring = dynamic + (1024 - shared_address(dynamic) % 1024) % 1024;
@@ -110,9 +110,9 @@ __global__ void __launch_bounds__(Tile::threads, 1)
   __syncthreads();
   wait_for_kernels_before();
   const GradientOrigin origin = gradient_origin<Tile>(task, blockIdx.x);
-  if (warpgroup_of_block() == 2) {
+  if (warpgroup_of_block() == Tile::consumers / 128) {
     shrink_registers<helper_registers>();
-    if (threadIdx.x == 256) produce_gradient<Tile>(task, origin, x, y, ring, shared);
+    if (threadIdx.x == Tile::consumers) produce_gradient<Tile>(task, origin, x, y, ring, shared);
   } else {
     grow_registers<registers>();
     consume_gradient<T, Tile>(task, origin.part, shared_address(ring), shared, threadIdx.x);

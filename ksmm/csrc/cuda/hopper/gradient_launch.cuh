@@ -104,7 +104,7 @@ cudaError_t launch_gradient(const WeightGradient& of, int64_t parts, void* gradi
   cudaError_t error = describe_tensor(&x, of.x, of.dtype, gradient_x<Tile>(of), Tile::row_bytes);
   if (error == cudaSuccess) error = describe_tensor(&y, of.y, of.dtype, gradient_y<Tile>(of), Tile::row_bytes);
   if (error != cudaSuccess) return error;
-  const int64_t tiles = gradient_tiles<Tile>(of), vectors = tiles * Tile::vectors * 256;
+  const int64_t tiles = gradient_tiles<Tile>(of), vectors = tiles * Tile::vectors * Tile::consumers;
   GradientTask task = {static_cast<uint16_t*>(gradient),
                        nullptr,
                        static_cast<int>(of.a),

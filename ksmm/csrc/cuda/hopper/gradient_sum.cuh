@@ -16,9 +16,11 @@ __global__ void __launch_bounds__(gradient_sum_threads) gradient_sum_kernel(cons
   const int share = threadIdx.x / halves, own = threadIdx.x % halves;
   const int64_t half = static_cast<int64_t>(blockIdx.x) * halves + own, vector = half / 2;
   const int64_t all = static_cast<int64_t>(gridDim.x) * halves;  // of a part
-  const int thread = static_cast<int>(vector % 256), number = static_cast<int>(vector / 256 % Tile::vectors);
+  const int thread = static_cast<int>(vector % Tile::consumers);
+  const int number = static_cast<int>(vector / Tile::consumers % Tile::vectors);
   const GradientVector<Tile> of(GradientLane<Tile>(thread / 32, thread % 32), number);
-  const int64_t place = gradient_place<Tile>(task, gradient_origin<Tile>(task, vector / 256 / Tile::vectors), of);
+  const int64_t place =
+      gradient_place<Tile>(task, gradient_origin<Tile>(task, vector / Tile::consumers / Tile::vectors), of);
   float4 sum = {};
   const auto add = [&](const float4& of_part) {
     sum.x += of_part.x, sum.y += of_part.y, sum.z += of_part.z, sum.w += of_part.w;

@@ -15,7 +15,7 @@ template <int J_, bool WIDE_>
 struct GradientTile {
   static constexpr int j = J_;
   static constexpr bool wide = WIDE_;
-  static constexpr int warps = 8, threads = 3 * 128;  // two warpgroups consume, one produces
+  static constexpr int warps = 8, consumers = 32 * warps, threads = consumers + 128;  // a warpgroup produces
 
   // Of a vector of eight numbers: planes, and neighbouring r (or k).
   static constexpr int planes = J_ < 8 ? J_ : 8, neighbours = 8 / planes;
