@@ -12,8 +12,14 @@ from tests.shapes import bias_of, expected, poison
 
 pytestmark = pytest.mark.cuda
 
-OF_ALL_PLANES = tuple(f"planes j16 {tile} pair" for tile in ("r32 k16", "r32 k32", "r24 k16"))
-OF_SECTORS = ("planes sector r32 k16 pair", "planes sector r32 k32 pair", "planes sector r24 k16 quad")
+OF_ALL_PLANES = tuple(
+    f"planes j16 {tile} pair{suffix}" for tile in ("r32 k16", "r32 k32", "r24 k16") for suffix in ("", " prepared")
+)
+OF_SECTORS = tuple(
+    f"planes sector {tile}{suffix}"
+    for tile in ("r32 k16 pair", "r32 k32 pair", "r24 k16 quad")
+    for suffix in ("", " prepared")
+)
 
 if torch.cuda.is_available() and torch.cuda.get_device_capability() != (9, 0):
     pytest.skip("the copy engine is that of compute capability 9.0", allow_module_level=True)

@@ -30,6 +30,16 @@ __device__ inline void load_bytes(void* shared, const void* from, uint32_t bytes
       : "memory");
 }
 
+// Into the same place of every block of the cluster in `blocks` (a bit each), and onto the same barrier of each.
+__device__ inline void load_bytes_for(uint16_t blocks, void* shared, const void* from, uint32_t bytes, Barrier& barrier,
+                                      Keep keep) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint [%0], [%1], "
+      "%2, [%3], %4, %5;" ::"r"(shared_address(shared)),
+      "l"(from), "r"(bytes), "r"(shared_address(&barrier)), "h"(blocks), "l"(static_cast<uint64_t>(keep))
+      : "memory");
+}
+
 // clang-format off
 __device__ inline void load(void* shared, const CUtensorMap& map, Barrier& barrier, Keep keep, int c0, int c1) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;"

@@ -14,15 +14,50 @@ namespace ksmm::hopper {
 namespace {
 
 template <class Tile>
-cudaError_t launch(const Problem& problem, const Operands& operands, const Machine& machine, const Workspace&,
-                   cudaStream_t stream) {
-  return problem.dtype == Dtype::float16 ? launch_planes<float16, Tile>(problem, operands, machine, stream)
-                                         : launch_planes<bfloat16, Tile>(problem, operands, machine, stream);
+cudaError_t launch_by(const void* stages, const Problem& problem, const Operands& operands, const Machine& machine,
+                      cudaStream_t stream) {
+  return problem.dtype == Dtype::float16 ? launch_planes<float16, Tile>(problem, operands, stages, machine, stream)
+                                         : launch_planes<bfloat16, Tile>(problem, operands, stages, machine, stream);
 }
 
-#define KSMM_TILE(name, ...)                                                                   \
-  {name, true, planes_takes<PlanesTile<__VA_ARGS__>>, planes_seconds<PlanesTile<__VA_ARGS__>>, \
-   launch<PlanesTile<__VA_ARGS__>>},
+// W comes by its tensor.
+template <class Tile>
+struct Direct {
+  static cudaError_t launch(const Problem& problem, const Operands& operands, const Machine& machine, const Workspace&,
+                            cudaStream_t stream) {
+    return launch_by<Tile>(nullptr, problem, operands, machine, stream);
+  }
+  static constexpr Configuration as(const char* name) {
+    return {name, true, planes_takes<Tile, false>, planes_seconds<Tile, false>, launch};
+  }
+};
+
+// W comes by stages, which are written first.
+template <class Tile>
+struct Prepared {
+  static constexpr char identity = 0;  // whose address says that a weight is prepared for this tile
+
+  static cudaError_t prepare(const Problem& problem, Operands* operands, const Workspace& workspace,
+                             cudaStream_t stream) {
+    if (operands->prepared.owner == &identity) return cudaSuccess;
+    const PlanesStages shape = planes_stages<Tile>(problem);
+    void* const stages = workspace.allocate(static_cast<size_t>(shape.bytes(problem)), workspace.context);
+    operands->prepared = {&identity, {stages}};
+    return write_planes_stages(problem, *operands, shape, stages, stream);
+  }
+  static cudaError_t launch(const Problem& problem, const Operands& operands, const Machine& machine,
+                            const Workspace& workspace, cudaStream_t stream) {
+    Operands used = operands;
+    const cudaError_t error = prepare(problem, &used, workspace, stream);
+    return error == cudaSuccess ? launch_by<Tile>(used.prepared.places[0], problem, used, machine, stream) : error;
+  }
+  static constexpr Configuration as(const char* name) {
+    return {name, false, planes_takes<Tile, true>, planes_seconds<Tile, true>, launch, prepare};
+  }
+};
+
+#define KSMM_TILE(name, ...) \
+  Direct<PlanesTile<__VA_ARGS__>>::as(name), Prepared<PlanesTile<__VA_ARGS__>>::as(name " prepared"),
 constexpr Configuration family[] = {KSMM_PLANES_TILES};
 #undef KSMM_TILE
 

@@ -8,31 +8,27 @@
 namespace ksmm::hopper {
 
 template <class T, class Tile>
-cudaError_t launch_planes(const Problem& problem, const Operands& operands, const Machine& machine,
+cudaError_t launch_planes(const Problem& problem, const Operands& operands, const void* stages, const Machine& machine,
                           cudaStream_t stream) {
-  CUtensorMap x, weight, y = {};
+  CUtensorMap x, weight = {}, y = {};
   cudaError_t error =
       describe_tensor(&x, operands.x, problem.dtype, planes_x<Tile>(problem, operands), Tile::row_bytes);
   if (error != cudaSuccess) return error;
-  error = describe_tensor(&weight, operands.weight, problem.dtype, planes_weight<Tile>(problem, operands),
-                          Tile::weight_row_bytes);
+  if (stages == nullptr)
+    error = describe_tensor(&weight, operands.weight, problem.dtype, planes_weight<Tile>(problem, operands),
+                            Tile::weight_row_bytes);
   if (error != cudaSuccess) return error;
   if (Tile::staged) error = describe_tensor(&y, operands.y, problem.dtype, planes_y<Tile>(problem), 0);
   if (error != cudaSuccess) return error;
   const int64_t tiles_r = tiles_of(problem.b, Tile::r * Tile::along_r), tiles_j = tiles_of(problem.d, Tile::j);
   const int64_t tiles_n = tiles_of(problem.batch, Tile::n * Tile::along_n);
   const int64_t tiles = problem.a * tiles_r * tiles_j * tiles_n;
-  const PlanesTask task = {static_cast<uint16_t*>(operands.y),
-                           static_cast<const uint16_t*>(operands.bias),
-                           problem.batch,
-                           static_cast<int>(problem.a),
-                           static_cast<int>(problem.b),
-                           static_cast<int>(problem.c),
-                           static_cast<int>(problem.d),
-                           static_cast<int>(tiles_r),
-                           static_cast<int>(tiles_j),
-                           static_cast<int>(tiles_n),
-                           tiles};
+  const PlanesTask task = {static_cast<uint16_t*>(operands.y), static_cast<const uint16_t*>(operands.bias),
+                           static_cast<const char*>(stages),   problem.batch,
+                           static_cast<int>(problem.a),        static_cast<int>(problem.b),
+                           static_cast<int>(problem.c),        static_cast<int>(problem.d),
+                           static_cast<int>(tiles_r),          static_cast<int>(tiles_j),
+                           static_cast<int>(tiles_n),          tiles};
   return launch_overlapping(planes_kernel<T, Tile>,
                             Tile::cluster * std::min<int64_t>(tiles, clusters_of<Tile>(machine)), Tile::threads,
                             Tile::shared_bytes, Tile::cluster, stream, task, x, weight, y);

@@ -39,6 +39,13 @@ struct PlanesCluster {
   }
 };
 
+// The first of a tile's stages in W by stages.
+template <class Tile>
+__device__ int64_t weight_stage(const PlanesTask& task, const PlanesOrigin& origin) {
+  const int64_t tile_j = static_cast<int64_t>(origin.i) * task.tiles_j + origin.j / Tile::j;
+  return (tile_j * task.tiles_r * Tile::along_r + origin.r / Tile::r) * ((task.c + Tile::k - 1) / Tile::k);
+}
+
 // One thread fetches X and W: X first, which comes from further away.
 template <class Tile>
 __device__ void produce_planes(const PlanesTask& task, const CUtensorMap& x, const CUtensorMap& weight, char* ring,
@@ -48,6 +55,7 @@ __device__ void produce_planes(const PlanesTask& task, const CUtensorMap& x, con
   Ring<Tile::stages> at;
   for (int64_t tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster) {
     const PlanesOrigin origin = planes_origin<Tile>(task, tile, cluster.rank);
+    const char* const of_tile = task.weight + weight_stage<Tile>(task, origin) * Tile::weight_bytes;
     for (int k = 0; k < task.c; k += Tile::k, at.advance()) {
       Barrier& full = shared.full[at.slot];
       char* stage = ring + at.slot * Tile::stage_bytes;
@@ -76,8 +84,18 @@ __device__ void produce_planes(const PlanesTask& task, const CUtensorMap& x, con
         }
       }
       const int plane = cluster.along_n() * Tile::own_planes;
-      fetch(same_weight, Tile::along_n > 1, stage + Tile::x_bytes + plane * Tile::plane_bytes, weight, Keep::last_out,
-            k, origin.r, origin.j + plane, origin.i);
+      char* const own_weight = stage + Tile::x_bytes + plane * Tile::plane_bytes;
+      if (task.weight == nullptr) {
+        fetch(same_weight, Tile::along_n > 1, own_weight, weight, Keep::last_out, k, origin.r, origin.j + plane,
+              origin.i);
+      } else {
+        constexpr uint32_t bytes = Tile::own_planes * Tile::plane_bytes;
+        const char* const from = of_tile + k / Tile::k * Tile::weight_bytes + plane * Tile::plane_bytes;
+        if constexpr (Tile::along_n > 1)
+          load_bytes_for(same_weight, own_weight, from, bytes, full, Keep::last_out);
+        else
+          load_bytes(own_weight, from, bytes, full, Keep::last_out);
+      }
     }
   }
 }

@@ -6,9 +6,12 @@
 
 #include "../configuration.h"
 #include "planes_tile.cuh"
+#include "planes_weight.h"
 #include "tensor_map.h"
 
 namespace ksmm::hopper {
+
+inline int64_t tiles_of(int64_t size, int64_t tile) { return (size + tile - 1) / tile; }
 
 template <class Tile>
 TensorBox planes_x(const Problem& problem, const Operands& operands) {
@@ -53,17 +56,21 @@ int clusters_of(const Machine& machine) {
 }
 
 template <class Tile>
+PlanesStages planes_stages(const Problem& problem) {
+  return {Tile::j, Tile::r, Tile::k, tiles_of(problem.b, Tile::r * Tile::along_r) * Tile::along_r};
+}
+
+// PREPARED: whether W comes by stages.
+template <class Tile, bool PREPARED>
 bool planes_takes(const Problem& problem, const Operands& operands, const Machine& machine) {
   const bool planes_fit = Tile::wide ? problem.d > 16 : problem.d == Tile::j;
   return machine.capability == 90 && machine.shared_limit >= Tile::shared_bytes && problem.dtype != Dtype::float32 &&
          clusters_of<Tile>(machine) > 0 && problem.layout == Layout::batch_first && planes_fit &&
          problem.c * problem.d <= INT32_MAX &&
          can_describe(operands.x, problem.dtype, planes_x<Tile>(problem, operands)) &&
-         can_describe(operands.weight, problem.dtype, planes_weight<Tile>(problem, operands)) &&
+         (PREPARED || can_describe(operands.weight, problem.dtype, planes_weight<Tile>(problem, operands))) &&
          planes_y_is_aligned<Tile>(problem, operands);
 }
-
-inline int64_t tiles_of(int64_t size, int64_t tile) { return (size + tile - 1) / tile; }
 
 // Tiles of three and six planes take longer to write, and less for each k, than all others: what an H200 took for eight
 // patterns, within 6 %.
@@ -76,7 +83,7 @@ double seconds_of_uneven_tile(double columns) {
 // Memory, the L2 cache (every block fetches its X and W from there), the copy engine (which takes about three cycles
 // for a row, however short, or 2.4 in steps of 16 k of which both warpgroups take all planes) and the matrix units,
 // whichever is slowest, for as many rounds of tiles as there are.
-template <class Tile>
+template <class Tile, bool PREPARED>
 double planes_seconds(const Problem& problem, const Machine& machine) {
   const double tiles_r = tiles_of(problem.b, Tile::r * Tile::along_r), tiles_j = tiles_of(problem.d, Tile::j);
   const double tiles_n = tiles_of(problem.batch, Tile::n * Tile::along_n);
@@ -95,7 +102,8 @@ double planes_seconds(const Problem& problem, const Machine& machine) {
   const double cache = fetched / ((Tile::wide ? 1.15 : 1.9) * machine.cache_rate);
   // of what a block need not fetch it sees 0.6 in the engine's time
   const double rows = (0.4 * Tile::n + 0.6 * own_n) * columns * 2.0 * Tile::j / Tile::row_bytes +
-                      (0.4 * Tile::r + 0.6 * own_r) * Tile::j * tiles_of(problem.c, Tile::k);
+                      (0.4 * Tile::r + 0.6 * own_r) * Tile::j * tiles_of(problem.c, Tile::k) *
+                          (PREPARED ? Tile::weight_row_bytes / 256.0 : 1);
   const double meets = Tile::cluster == 1 ? 1 : Tile::k == 32 ? 1.1 : Tile::wide ? 1 : 0.9;  // by 60 times
   const double cycles = machine.cache_rate / 21;  // of all multiprocessors in a second, as in machine.cu
   const double engine = tiles * rows / ((Tile::k == 16 && !Tile::split ? 0.42 : 0.35) * cycles);
@@ -116,12 +124,14 @@ double planes_seconds(const Problem& problem, const Machine& machine) {
   const double slower = 132 * 41.6e9 / machine.cache_rate;  // than an H200
   const double uneven_tiles = rounds > 1 ? std::ceil(rounds) * seconds_of_uneven_tile<Tile>(columns) * slower : 0;
   const double work = Tile::j == 3 || Tile::j == 6 ? uneven_tiles : expected;
-  return std::max(tile, std::min(4e-6, tile) + work);
+  const double preparation =
+      PREPARED ? 3e-6 + 2 * planes_stages<Tile>(problem).bytes(problem) / machine.memory_rate : 0;
+  return preparation + std::max(tile, std::min(4e-6, tile) + work);
 }
 
-// Enqueues the product (planes_instances.cuh).
+// Enqueues the product (planes_instances.cuh); W comes from `stages`, or by its tensor where they are null.
 template <class T, class Tile>
-cudaError_t launch_planes(const Problem& problem, const Operands& operands, const Machine& machine,
+cudaError_t launch_planes(const Problem& problem, const Operands& operands, const void* stages, const Machine& machine,
                           cudaStream_t stream);
 
 }  // namespace ksmm::hopper

@@ -12,6 +12,7 @@ namespace ksmm::hopper {
 struct PlanesTask {
   uint16_t* y;
   const uint16_t* bias;  // or null
+  const char* weight;    // W by stages (planes_weight.h), or null: it comes by its tensor
   int64_t batch;
   int a, b, c, d;
   // of a cluster
