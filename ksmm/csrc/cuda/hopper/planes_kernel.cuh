@@ -5,8 +5,8 @@
 #pragma once
 
 #include "overlap.cuh"
+#include "planes_buffered_store.cuh"
 #include "planes_fragments.cuh"
-#include "planes_store.cuh"
 #include "products.cuh"
 
 namespace ksmm::hopper {
@@ -71,16 +71,16 @@ __device__ void produce_planes(const PlanesTask& task, const CUtensorMap& x, con
         else
           load(to, map, full, keep, at_coordinates...);
       };
+      const int share = cluster.along_r(), n = Tile::shares_boxes ? 0 : share * Tile::own_n;
       if constexpr (Tile::wide) {
-        const int n = cluster.along_r() * Tile::own_n;
         fetch(same_x, Tile::along_r > 1, stage + n * Tile::run_bytes, x, Keep::normal, origin.j, k, origin.i,
               origin.n + n);
       } else {
 #pragma unroll
         for (int own = 0; own < Tile::own_boxes; ++own) {
-          const int box = own * Tile::along_r + cluster.along_r();
-          fetch(same_x, Tile::along_r > 1, stage + box * Tile::n * Tile::row_bytes, x, Keep::normal,
-                k * Tile::j + box * (Tile::row_bytes / 2), origin.i, origin.n);
+          const int box = Tile::shares_boxes ? own * Tile::along_r + share : own;
+          fetch(same_x, Tile::along_r > 1, stage + (box * Tile::n + n) * Tile::row_bytes, x, Keep::normal,
+                k * Tile::j + box * (Tile::row_bytes / 2), origin.i, origin.n + n);
         }
       }
       const int plane = cluster.along_n() * Tile::own_planes;
@@ -144,7 +144,9 @@ __device__ void consume_planes(const PlanesTask& task, uint32_t ring, PlanesShar
         shared.empty[at.slot].arrive();
       }
     }
-    if constexpr (Tile::staged)
+    if constexpr (Tile::buffered)
+      PlanesBufferedStore<T, Tile>::store(task, y, chunks, origin, sums, warpgroup, thread);
+    else if constexpr (Tile::staged)
       PlanesStagedStore<T, Tile>::store(task, y, chunks, origin, sums, warpgroup, thread, turn);
     else
       PlanesStore<T, Tile>::store(task, origin, sums, warpgroup, thread);

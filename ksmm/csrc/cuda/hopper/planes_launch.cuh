@@ -17,7 +17,7 @@ template <class Tile>
 TensorBox planes_x(const Problem& problem, const Operands& operands) {
   const auto [a, b, c, d, batch, dtype, layout, precision] = problem;
   if (Tile::wide) return {4, {d, c, a, batch}, {1, d, c * d, operands.x_stride}, {Tile::j, Tile::k, 1, Tile::own_n}};
-  return {3, {c * d, a, batch}, {1, c * d, operands.x_stride}, {Tile::row_bytes / 2, 1, Tile::n}};
+  return {3, {c * d, a, batch}, {1, c * d, operands.x_stride}, {Tile::row_bytes / 2, 1, Tile::own_n}};
 }
 
 template <class Tile>
@@ -34,7 +34,7 @@ template <class Tile>
 TensorBox planes_y(const Problem& problem) {
   const auto [a, b, c, d, batch, dtype, layout, precision] = problem;
   if (Tile::wide) return {4, {d, b, a, batch}, {1, d, b * d, a * b * d}, {Tile::j, 8, 1, Tile::chunk_rows}};
-  return {3, {b * d, a, batch}, {1, b * d, a * b * d}, {8 * Tile::j, 1, Tile::chunk_rows}};
+  return {3, {b * d, a, batch}, {1, b * d, a * b * d}, {Tile::chunk_row_bytes / 2, 1, Tile::chunk_rows}};
 }
 
 // Whether the vectors in which Y is written are aligned.
