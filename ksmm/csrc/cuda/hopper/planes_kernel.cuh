@@ -122,26 +122,63 @@ __device__ void consume_planes(const PlanesTask& task, uint32_t ring, PlanesShar
     const PlanesOrigin origin = planes_origin<Tile>(task, tile, cluster.rank);
     float sums[P][Tile::r / 2];
     start_planes<T, Tile>(sums, task, origin, warpgroup, thread % 32);
-    for (int k = 0; k < task.c; k += Tile::k, at.advance()) {
-      shared.full[at.slot].wait(at.phase);
-      const uint32_t stage = ring + at.slot * Tile::stage_bytes;
-      const uint32_t weight = stage + Tile::x_bytes + first_plane;
-#pragma unroll
-      for (int step = 0; step < Tile::k / 16; ++step) {
-        uint32_t rows[P][4];
-        fragments.build(rows, stage, step);
-        begin_products();
-#pragma unroll
-        for (int plane = 0; plane < P; ++plane)
-          Products<T, Tile::r>::from_registers(
-              sums[plane], rows[plane], describe_plane<Tile>(weight + plane * Tile::plane_bytes + step * 32), true);
-        commit_products();
-        wait_for_products<0>();
-      }
+    const auto release = [&](int slot) {
       if constexpr (Tile::cluster > 1) {
-        if (lane < cluster.sharers) shared.empty[at.slot].arrive_at(sharer);
+        if (lane < cluster.sharers) shared.empty[slot].arrive_at(sharer);
       } else if (lane == 0) {
-        shared.empty[at.slot].arrive();
+        shared.empty[slot].arrive();
+      }
+    };
+    const auto multiply = [&](const uint32_t (&rows)[P][4], uint32_t stage, int step) {
+      const uint32_t weight = stage + Tile::x_bytes + first_plane;
+      begin_products();
+#pragma unroll
+      for (int plane = 0; plane < P; ++plane)
+        Products<T, Tile::r>::from_registers(
+            sums[plane], rows[plane], describe_plane<Tile>(weight + plane * Tile::plane_bytes + step * 32), true);
+      commit_products();
+    };
+    if constexpr (Tile::ahead) {
+      uint32_t next[P][4];
+      shared.full[at.slot].wait(at.phase);
+      fragments.build(next, ring + at.slot * Tile::stage_bytes, 0);
+      for (int k = 0; k < task.c; k += Tile::k) {
+        const int slot = at.slot;
+        at.advance();
+#pragma unroll
+        for (int step = 0; step < Tile::k / 16; ++step) {
+          uint32_t rows[P][4];
+#pragma unroll
+          for (int plane = 0; plane < P; ++plane)
+#pragma unroll
+            for (int w = 0; w < 4; ++w) rows[plane][w] = next[plane][w], fence_register(rows[plane][w]);
+          multiply(rows, ring + slot * Tile::stage_bytes, step);
+          if (step + 1 < Tile::k / 16) {
+            fragments.build(next, ring + slot * Tile::stage_bytes, step + 1);
+          } else if (k + Tile::k < task.c) {
+            shared.full[at.slot].wait(at.phase);
+            fragments.build(next, ring + at.slot * Tile::stage_bytes, 0);
+          }
+          wait_for_products<0>();
+#pragma unroll
+          for (int plane = 0; plane < P; ++plane)
+#pragma unroll
+            for (int w = 0; w < 4; ++w) fence_register(rows[plane][w]);
+        }
+        release(slot);
+      }
+    } else {
+      for (int k = 0; k < task.c; k += Tile::k, at.advance()) {
+        shared.full[at.slot].wait(at.phase);
+        const uint32_t stage = ring + at.slot * Tile::stage_bytes;
+#pragma unroll
+        for (int step = 0; step < Tile::k / 16; ++step) {
+          uint32_t rows[P][4];
+          fragments.build(rows, stage, step);
+          multiply(rows, stage, step);
+          wait_for_products<0>();
+        }
+        release(at.slot);
       }
     }
     if constexpr (Tile::buffered)
