@@ -12,19 +12,20 @@ from tests.shapes import bias_of, expected, poison
 
 pytestmark = pytest.mark.cuda
 
-OF_ALL_PLANES = tuple(
-    f"planes j16 {tile} pair{suffix}" for tile in ("r32 k16", "r32 k32", "r24 k16") for suffix in ("", " prepared")
+OF_ALL_PLANES = (
+    *("planes j16 r32 k16 pair", "planes j16 r32 k32 pair", "planes j16 r24 k16 pair"),
+    *("planes j16 r32 k16 pair buffered", "planes j16 r32 k16 quad helped"),
 )
-OF_SECTORS = tuple(
-    f"planes sector {tile}{suffix}"
-    for tile in ("r32 k16 pair", "r32 k32 pair", "r24 k16 quad")
-    for suffix in ("", " prepared")
+OF_SECTORS = (
+    *("planes sector r32 k16 pair", "planes sector r32 k32 pair", "planes sector r24 k16 quad"),
+    *("planes sector r32 k16 pair buffered", "planes sector r24 k16 pair buffered"),
 )
 
 if torch.cuda.is_available() and torch.cuda.get_device_capability() != (9, 0):
     pytest.skip("the copy engine is that of compute capability 9.0", allow_module_level=True)
 
 
+@pytest.mark.parametrize("suffix", ["", " prepared"], ids=("direct", "prepared"))
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize(
     ("name", "planes"), [(name, (16,)) for name in OF_ALL_PLANES] + [(name, (24, 40)) for name in OF_SECTORS]
@@ -33,13 +34,13 @@ if torch.cuda.is_available() and torch.cuda.get_device_capability() != (9, 0):
 @pytest.mark.parametrize(("b", "c"), [(20, 16), (48, 40), (64, 136), (72, 8), (200, 72)])
 @pytest.mark.parametrize("batch", [1, 65, 300, 5_000])
 def test_blocks_that_share(
-    operator, name: str, planes: tuple[int, ...], dtype: torch.dtype, b: int, c: int, batch: int
+    operator, name: str, planes: tuple[int, ...], suffix: str, dtype: torch.dtype, b: int, c: int, batch: int
 ) -> None:
     for d in planes:
         problem = Problem(Pattern(2, b, c, d), batch, dtype, "batch_first", "cuda")
         x, weight = inputs(problem)
         stored, bias = stored_as(weight, "packed"), bias_of(problem, True)
-        number, results = number_of(name, x, stored, problem.layout), []
+        number, results = number_of(name + suffix, x, stored, problem.layout), []
         for _ in range(2):
             poison(problem)
             results.append(operator(x, stored, problem.layout, bias, "default", number))

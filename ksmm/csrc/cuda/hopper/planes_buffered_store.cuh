@@ -6,6 +6,42 @@
 
 namespace ksmm::hopper {
 
+constexpr int helper_threads = 96;
+
+__device__ inline void arrive_to_synchronize(int barrier, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+// What helpers do: they write what the warpgroups have put down.
+template <class Tile>
+__device__ void write_buffered(const PlanesTask& task, const char* chunks, int thread) {
+  constexpr int parts = Tile::split ? 1 : 2, threads = (Tile::split ? 256 : 128) + helper_threads;
+  constexpr int vectors = Tile::r * Tile::j / 8;  // of a row n
+  const PlanesCluster<Tile> cluster;
+  const int64_t features = static_cast<int64_t>(task.a) * task.b * task.d;
+#pragma unroll
+  for (int part = 0; part < parts; ++part) arrive_to_synchronize(1 + part, threads);
+  for (int64_t tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster) {
+    const PlanesOrigin origin = planes_origin<Tile>(task, tile, cluster.rank);
+    for (int part = 0; part < parts; ++part) {
+      const char* const own = chunks + part * Tile::chunks_of_rows * Tile::chunk_bytes;
+      const int rows = static_cast<int>(min(task.batch - origin.n - part * 64, int64_t{64}));
+      const int width = task.b * Tile::j - origin.r * Tile::j;
+      uint16_t* const y =
+          task.y + (origin.n + part * 64) * features + (static_cast<int64_t>(origin.i) * task.b + origin.r) * Tile::j;
+      synchronize(3 + part, threads);
+#pragma unroll 4
+      for (int at = thread; at < 64 * vectors; at += helper_threads) {
+        const int row = at / vectors, vector = at % vectors;
+        const uint4 words = *reinterpret_cast<const uint4*>(own + vector / 8 * Tile::chunk_bytes + row * 128 +
+                                                            (vector % 8 ^ row % 8) * 16);
+        if (row < rows && vector * 8 < width) *reinterpret_cast<uint4*>(y + row * features + vector * 8) = words;
+      }
+      arrive_to_synchronize(1 + part, threads);
+    }
+  }
+}
+
 template <class T, class Tile>
 struct PlanesBufferedStore {
   using Direct = PlanesStore<T, Tile>;
@@ -19,6 +55,12 @@ struct PlanesBufferedStore {
     const int barrier = 1 + (Tile::split ? 0 : warpgroup);
     char* const own = chunks + (Tile::split ? 0 : warpgroup * Tile::chunks_of_rows * Tile::chunk_bytes);
     const int first_n = origin.n + (Tile::split ? 0 : warpgroup * 64);
+    if constexpr (Tile::helped) {
+      synchronize(barrier, barrier_threads + helper_threads);  // the helpers have taken what was there
+      fill(own, sums, warpgroup, thread);
+      arrive_to_synchronize(barrier + 2, barrier_threads + helper_threads);
+      return;
+    }
     if (issues) wait_for_store_reads<0>();
     synchronize(barrier, barrier_threads);
     fill(own, sums, warpgroup, thread);

@@ -16,29 +16,6 @@ struct PlanesShared {
   Barrier full[Tile::stages], empty[Tile::stages];
 };
 
-// A block of a cluster, and those that it shares X or W with.
-template <class Tile>
-struct PlanesCluster {
-  static constexpr int R = Tile::along_r, N = Tile::along_n;
-  static constexpr int sharers = R + N - 1;  // of X or W, itself among them
-  int rank;
-
-  __device__ PlanesCluster() : rank(Tile::cluster > 1 ? static_cast<int>(rank_in_cluster()) : 0) {}
-  __device__ int along_r() const { return rank / N; }
-  __device__ int along_n() const { return rank % N; }
-  // A bit for each block with the same X, and with the same W.
-  __device__ uint16_t with_same_x() const {
-    uint16_t blocks = 0;
-    for (int r = 0; r < R; ++r) blocks |= 1u << (along_n() + N * r);
-    return blocks;
-  }
-  __device__ uint16_t with_same_weight() const { return ((1u << N) - 1) << N * along_r(); }
-  // All of either, by numbers below `sharers`: those with the same X come first.
-  __device__ int sharer(int number) const {
-    return number < R ? along_n() + N * number : N * along_r() + (along_n() + 1 + number - R) % N;
-  }
-};
-
 // The first of a tile's stages in W by stages.
 template <class Tile>
 __device__ int64_t weight_stage(const PlanesTask& task, const PlanesOrigin& origin) {
@@ -138,48 +115,17 @@ __device__ void consume_planes(const PlanesTask& task, uint32_t ring, PlanesShar
             sums[plane], rows[plane], describe_plane<Tile>(weight + plane * Tile::plane_bytes + step * 32), true);
       commit_products();
     };
-    if constexpr (Tile::ahead) {
-      uint32_t next[P][4];
+    for (int k = 0; k < task.c; k += Tile::k, at.advance()) {
       shared.full[at.slot].wait(at.phase);
-      fragments.build(next, ring + at.slot * Tile::stage_bytes, 0);
-      for (int k = 0; k < task.c; k += Tile::k) {
-        const int slot = at.slot;
-        at.advance();
+      const uint32_t stage = ring + at.slot * Tile::stage_bytes;
 #pragma unroll
-        for (int step = 0; step < Tile::k / 16; ++step) {
-          uint32_t rows[P][4];
-#pragma unroll
-          for (int plane = 0; plane < P; ++plane)
-#pragma unroll
-            for (int w = 0; w < 4; ++w) rows[plane][w] = next[plane][w], fence_register(rows[plane][w]);
-          multiply(rows, ring + slot * Tile::stage_bytes, step);
-          if (step + 1 < Tile::k / 16) {
-            fragments.build(next, ring + slot * Tile::stage_bytes, step + 1);
-          } else if (k + Tile::k < task.c) {
-            shared.full[at.slot].wait(at.phase);
-            fragments.build(next, ring + at.slot * Tile::stage_bytes, 0);
-          }
-          wait_for_products<0>();
-#pragma unroll
-          for (int plane = 0; plane < P; ++plane)
-#pragma unroll
-            for (int w = 0; w < 4; ++w) fence_register(rows[plane][w]);
-        }
-        release(slot);
+      for (int step = 0; step < Tile::k / 16; ++step) {
+        uint32_t rows[P][4];
+        fragments.build(rows, stage, step);
+        multiply(rows, stage, step);
+        wait_for_products<0>();
       }
-    } else {
-      for (int k = 0; k < task.c; k += Tile::k, at.advance()) {
-        shared.full[at.slot].wait(at.phase);
-        const uint32_t stage = ring + at.slot * Tile::stage_bytes;
-#pragma unroll
-        for (int step = 0; step < Tile::k / 16; ++step) {
-          uint32_t rows[P][4];
-          fragments.build(rows, stage, step);
-          multiply(rows, stage, step);
-          wait_for_products<0>();
-        }
-        release(at.slot);
-      }
+      release(at.slot);
     }
     if constexpr (Tile::buffered)
       PlanesBufferedStore<T, Tile>::store(task, y, chunks, origin, sums, warpgroup, thread);
@@ -188,7 +134,7 @@ __device__ void consume_planes(const PlanesTask& task, uint32_t ring, PlanesShar
     else
       PlanesStore<T, Tile>::store(task, origin, sums, warpgroup, thread);
   }
-  if (Tile::staged && thread == 0) wait_for_store_reads<0>();
+  if (Tile::staged && !Tile::helped && thread == 0) wait_for_store_reads<0>();
 }
 
 template <class T, class Tile>
@@ -196,7 +142,8 @@ __global__ void __launch_bounds__(Tile::threads, 1)
     planes_kernel(const PlanesTask task, const __grid_constant__ CUtensorMap x,
                   const __grid_constant__ CUtensorMap weight, const __grid_constant__ CUtensorMap y) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  constexpr int registers = Tile::cluster > 1 ? 232 : 240, helper_registers = Tile::cluster > 1 ? 40 : 24;
+  constexpr int registers = Tile::helped && Tile::sums <= 128 ? 224 : Tile::helped || Tile::cluster > 1 ? 232 : 240;
+  constexpr int helper_registers = registers == 240 ? 24 : registers == 232 ? 40 : 64;
   static_assert(registers_suffice<256, registers, 128, helper_registers>);
   extern __shared__ char dynamic[];
   __shared__ PlanesShared<Tile> shared;
@@ -212,12 +159,13 @@ __global__ void __launch_bounds__(Tile::threads, 1)
   if constexpr (Tile::cluster > 1) synchronize_cluster();
   wait_for_kernels_before();
   const int warpgroup = threadIdx.x / 128;
+  char* const chunks = ring + Tile::stages * Tile::stage_bytes;
   if (warpgroup == 2) {
     shrink_registers<helper_registers>();
     if (threadIdx.x == 256) produce_planes<Tile>(task, x, weight, ring, shared);
+    if (Tile::helped && threadIdx.x >= 288) write_buffered<Tile>(task, chunks, threadIdx.x - 288);
   } else {
     grow_registers<registers>();
-    char* chunks = ring + Tile::stages * Tile::stage_bytes;
     consume_planes<T, Tile>(task, shared_address(ring), shared, chunks, y, warpgroup, threadIdx.x % 128);
   }
   if constexpr (Tile::cluster > 1) {

@@ -10,14 +10,14 @@ namespace ksmm::hopper {
 // WIDE: d is more than 16 and its runs of J are fetched one by one; else J is d, and (k, j) are fetched as one run.
 // Blocks of a cluster are ALONG_R neighbours along r, which share X, by ALONG_N along n, which share W: each fetches a
 // part for all of them.
-// AHEAD: a warpgroup regroups the next 16 columns while these are multiplied.
+// HELPED: three idle warps write buffered Y, instead of the copy engine.
 // BUFFERED: all Y of a tile is put down in shared memory at once, and leaves it while the next tile is multiplied.
 template <int J_, int R_, int K_, int STAGES, bool SPLIT, bool WIDE, int ALONG_R = 1, int ALONG_N = 1,
-          bool BUFFERED = false, bool AHEAD = false>
+          bool BUFFERED = false, bool HELPED = false>
 struct PlanesTile {
   static constexpr int j = J_, r = R_, k = K_, stages = STAGES;
   static constexpr int along_r = ALONG_R, along_n = ALONG_N, cluster = ALONG_R * ALONG_N;
-  static constexpr bool split = SPLIT, wide = WIDE, buffered = BUFFERED, ahead = AHEAD;
+  static constexpr bool split = SPLIT, wide = WIDE, buffered = BUFFERED, helped = HELPED;
   static constexpr int planes = SPLIT ? J_ / 2 : J_;  // of a warpgroup
   static constexpr int n = SPLIT ? 64 : 128;
   static constexpr int threads = 3 * 128;  // two warpgroups consume, one produces
