@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(Tile::threads, 1)
                   const __grid_constant__ CUtensorMap weight, const __grid_constant__ CUtensorMap y) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   constexpr int registers = Tile::helped && Tile::sums <= 128 ? 224 : Tile::helped || Tile::cluster > 1 ? 232 : 240;
-  constexpr int helper_registers = registers == 240 ? 24 : registers == 232 ? 40 : 64;
+  constexpr int helper_registers = registers == 240 ? 24 : registers == 232 ? 40 : 56;
   static_assert(registers_suffice<256, registers, 128, helper_registers>);
   extern __shared__ char dynamic[];
   __shared__ PlanesShared<Tile> shared;
