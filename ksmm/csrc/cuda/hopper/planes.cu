@@ -56,9 +56,13 @@ struct Prepared {
   }
 };
 
-#define KSMM_TILE(name, ...) \
+#define KSMM_DIRECT(name, ...) Direct<PlanesTile<__VA_ARGS__>>::as(name),
+#define KSMM_EITHER(name, ...) \
   Direct<PlanesTile<__VA_ARGS__>>::as(name), Prepared<PlanesTile<__VA_ARGS__>>::as(name " prepared"),
+#define KSMM_TILE(name, weight, ...) KSMM_##weight(name, __VA_ARGS__)
 constexpr Configuration family[] = {KSMM_PLANES_TILES};
+#undef KSMM_DIRECT
+#undef KSMM_EITHER
 #undef KSMM_TILE
 
 }  // namespace

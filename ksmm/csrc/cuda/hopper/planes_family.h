@@ -5,58 +5,43 @@
 // multiple of 48; a long step K fetches longer rows of W, which the copy engine prefers, but leaves room for two stages
 // alone. A pair shares X, which comes half as often out of the L2 cache, and row by row through the copy engine; a quad
 // shares W, too.
-#define KSMM_PLANES_TILES                                                                        \
-  KSMM_TILE("planes j2 r192 k32", 2, 192, 32, 4, false, false)                                   \
-  KSMM_TILE("planes j2 r128 k32", 2, 128, 32, 5, false, false)                                   \
-  KSMM_TILE("planes j2 r96 k32", 2, 96, 32, 5, false, false)                                     \
-  KSMM_TILE("planes j2 r64 k32", 2, 64, 32, 5, false, false)                                     \
-  KSMM_TILE("planes j3 r128 k32", 3, 128, 32, 3, false, false)                                   \
-  KSMM_TILE("planes j3 r96 k32", 3, 96, 32, 4, false, false)                                     \
-  KSMM_TILE("planes j3 r64 k32", 3, 64, 32, 4, false, false)                                     \
-  KSMM_TILE("planes j4 r96 k32", 4, 96, 32, 3, false, false)                                     \
-  KSMM_TILE("planes j4 r88 k32", 4, 88, 32, 3, false, false)                                     \
-  KSMM_TILE("planes j4 r64 k32", 4, 64, 32, 4, false, false)                                     \
-  KSMM_TILE("planes j4 r64 k64", 4, 64, 64, 2, false, false)                                     \
-  KSMM_TILE("planes j4 r48 k32", 4, 48, 32, 4, false, false)                                     \
-  KSMM_TILE("planes j5 r64 k32", 5, 64, 32, 2, false, false)                                     \
-  KSMM_TILE("planes j6 r48 k32", 6, 48, 32, 2, false, false)                                     \
-  KSMM_TILE("planes j6 r48 k16", 6, 48, 16, 4, false, false)                                     \
-  KSMM_TILE("planes j7 r48 k32", 7, 48, 32, 2, false, false)                                     \
-  KSMM_TILE("planes j8 r40 k16", 8, 40, 16, 4, false, false)                                     \
-  KSMM_TILE("planes j8 r32 k16", 8, 32, 16, 4, false, false)                                     \
-  KSMM_TILE("planes j8 r32 k32", 8, 32, 32, 2, false, false)                                     \
-  KSMM_TILE("planes j8 r24 k16", 8, 24, 16, 4, false, false)                                     \
-  KSMM_TILE("planes j12 r48 k16", 12, 48, 16, 4, true, false)                                    \
-  KSMM_TILE("planes j12 r32 k32", 12, 32, 32, 2, true, false)                                    \
-  KSMM_TILE("planes j16 r32 k16", 16, 32, 16, 4, true, false)                                    \
-  KSMM_TILE("planes j16 r32 k32", 16, 32, 32, 2, true, false)                                    \
-  KSMM_TILE("planes j16 r24 k16", 16, 24, 16, 4, true, false)                                    \
-  KSMM_TILE("planes sector r32 k16", 16, 32, 16, 4, true, true)                                  \
-  KSMM_TILE("planes sector r32 k32", 16, 32, 32, 2, true, true)                                  \
-  KSMM_TILE("planes sector r24 k16", 16, 24, 16, 4, true, true)                                  \
-  KSMM_TILE("planes j16 r32 k16 pair", 16, 32, 16, 4, true, false, 2)                            \
-  KSMM_TILE("planes j16 r32 k32 pair", 16, 32, 32, 2, true, false, 2)                            \
-  KSMM_TILE("planes j16 r24 k16 pair", 16, 24, 16, 4, true, false, 2)                            \
-  KSMM_TILE("planes sector r32 k16 pair", 16, 32, 16, 4, true, true, 2)                          \
-  KSMM_TILE("planes sector r32 k32 pair", 16, 32, 32, 2, true, true, 2)                          \
-  KSMM_TILE("planes sector r24 k16 quad", 16, 24, 16, 4, true, true, 2, 2)                       \
-  KSMM_TILE("planes j16 r32 k16 buffered", 16, 32, 16, 3, true, false, 1, 1, true, false)        \
-  KSMM_TILE("planes j16 r32 k16 pair buffered", 16, 32, 16, 3, true, false, 2, 1, true, false)   \
-  KSMM_TILE("planes j16 r32 k16 helped", 16, 32, 16, 3, true, false, 1, 1, true, true)           \
-  KSMM_TILE("planes j16 r32 k16 pair helped", 16, 32, 16, 3, true, false, 2, 1, true, true)      \
-  KSMM_TILE("planes j16 r32 k16 quad helped", 16, 32, 16, 3, true, false, 2, 2, true, true)      \
-  KSMM_TILE("planes j16 r24 k16 pair helped", 16, 24, 16, 4, true, false, 2, 1, true, true)      \
-  KSMM_TILE("planes sector r32 k16 pair buffered", 16, 32, 16, 3, true, true, 2, 1, true, false) \
-  KSMM_TILE("planes sector r24 k16 pair buffered", 16, 24, 16, 4, true, true, 2, 1, true, false) \
-  KSMM_TILE("planes j12 r48 k16 helped", 12, 48, 16, 3, true, false, 1, 1, true, true)           \
-  KSMM_TILE("planes j8 r32 k16 buffered", 8, 32, 16, 4, false, false, 1, 1, true, false)         \
-  KSMM_TILE("planes j8 r32 k16 helped", 8, 32, 16, 4, false, false, 1, 1, true, true)            \
-  KSMM_TILE("planes j8 r40 k16 helped", 8, 40, 16, 3, false, false, 1, 1, true, true)            \
-  KSMM_TILE("planes j4 r64 k32 buffered", 4, 64, 32, 3, false, false, 1, 1, true, false)         \
-  KSMM_TILE("planes j4 r64 k32 pair buffered", 4, 64, 32, 3, false, false, 2, 1, true, false)    \
-  KSMM_TILE("planes j4 r64 k32 helped", 4, 64, 32, 3, false, false, 1, 1, true, true)            \
-  KSMM_TILE("planes j4 r64 k32 pair helped", 4, 64, 32, 3, false, false, 2, 1, true, true)       \
-  KSMM_TILE("planes j4 r48 k32 pair helped", 4, 48, 32, 3, false, false, 2, 1, true, true)       \
-  KSMM_TILE("planes j2 r128 k32 buffered", 2, 128, 32, 5, false, false, 1, 1, true, false)       \
-  KSMM_TILE("planes j2 r128 k32 helped", 2, 128, 32, 5, false, false, 1, 1, true, true)          \
-  KSMM_TILE("planes j2 r128 k32 pair helped", 2, 128, 32, 5, false, false, 2, 1, true, true)
+#define KSMM_PLANES_TILES                                                                   \
+  KSMM_TILE("planes j2 r192 k32", DIRECT, 2, 192, 32, 4, false, false)                      \
+  KSMM_TILE("planes j2 r128 k32", DIRECT, 2, 128, 32, 5, false, false)                      \
+  KSMM_TILE("planes j2 r192 k32 buffered", DIRECT, 2, 192, 32, 3, false, false, 1, 1, true) \
+  KSMM_TILE("planes j2 r128 k32 buffered", DIRECT, 2, 128, 32, 5, false, false, 1, 1, true) \
+  KSMM_TILE("planes j2 r96 k32", DIRECT, 2, 96, 32, 5, false, false)                        \
+  KSMM_TILE("planes j2 r64 k32", DIRECT, 2, 64, 32, 5, false, false)                        \
+  KSMM_TILE("planes j3 r128 k32", DIRECT, 3, 128, 32, 3, false, false)                      \
+  KSMM_TILE("planes j3 r96 k32", DIRECT, 3, 96, 32, 4, false, false)                        \
+  KSMM_TILE("planes j3 r128 k32 buffered", DIRECT, 3, 128, 32, 2, false, false, 1, 1, true) \
+  KSMM_TILE("planes j3 r64 k32 buffered", DIRECT, 3, 64, 32, 4, false, false, 1, 1, true)   \
+  KSMM_TILE("planes j3 r64 k32", DIRECT, 3, 64, 32, 4, false, false)                        \
+  KSMM_TILE("planes j4 r96 k32", DIRECT, 4, 96, 32, 3, false, false)                        \
+  KSMM_TILE("planes j4 r88 k32", DIRECT, 4, 88, 32, 3, false, false)                        \
+  KSMM_TILE("planes j4 r64 k32", DIRECT, 4, 64, 32, 4, false, false)                        \
+  KSMM_TILE("planes j4 r64 k32 buffered", DIRECT, 4, 64, 32, 3, false, false, 1, 1, true)   \
+  KSMM_TILE("planes j4 r64 k64", DIRECT, 4, 64, 64, 2, false, false)                        \
+  KSMM_TILE("planes j4 r48 k32", DIRECT, 4, 48, 32, 4, false, false)                        \
+  KSMM_TILE("planes j5 r64 k32", DIRECT, 5, 64, 32, 2, false, false)                        \
+  KSMM_TILE("planes j6 r48 k32", DIRECT, 6, 48, 32, 2, false, false)                        \
+  KSMM_TILE("planes j6 r48 k16", DIRECT, 6, 48, 16, 4, false, false)                        \
+  KSMM_TILE("planes j7 r48 k32", DIRECT, 7, 48, 32, 2, false, false)                        \
+  KSMM_TILE("planes j8 r40 k16", EITHER, 8, 40, 16, 4, false, false)                        \
+  KSMM_TILE("planes j8 r32 k16", DIRECT, 8, 32, 16, 4, false, false)                        \
+  KSMM_TILE("planes j8 r32 k32", DIRECT, 8, 32, 32, 2, false, false)                        \
+  KSMM_TILE("planes j8 r24 k16", DIRECT, 8, 24, 16, 4, false, false)                        \
+  KSMM_TILE("planes j12 r48 k16", EITHER, 12, 48, 16, 4, true, false)                       \
+  KSMM_TILE("planes j12 r32 k32", DIRECT, 12, 32, 32, 2, true, false)                       \
+  KSMM_TILE("planes j16 r32 k16", EITHER, 16, 32, 16, 4, true, false)                       \
+  KSMM_TILE("planes j16 r32 k32", DIRECT, 16, 32, 32, 2, true, false)                       \
+  KSMM_TILE("planes j16 r24 k16", DIRECT, 16, 24, 16, 4, true, false)                       \
+  KSMM_TILE("planes sector r32 k16", DIRECT, 16, 32, 16, 4, true, true)                     \
+  KSMM_TILE("planes sector r32 k32", DIRECT, 16, 32, 32, 2, true, true)                     \
+  KSMM_TILE("planes sector r24 k16", DIRECT, 16, 24, 16, 4, true, true)                     \
+  KSMM_TILE("planes j16 r32 k16 pair", EITHER, 16, 32, 16, 4, true, false, 2)               \
+  KSMM_TILE("planes j16 r32 k32 pair", DIRECT, 16, 32, 32, 2, true, false, 2)               \
+  KSMM_TILE("planes j16 r24 k16 pair", EITHER, 16, 24, 16, 4, true, false, 2)               \
+  KSMM_TILE("planes sector r32 k16 pair", EITHER, 16, 32, 16, 4, true, true, 2)             \
+  KSMM_TILE("planes sector r32 k32 pair", DIRECT, 16, 32, 32, 2, true, true, 2)             \
+  KSMM_TILE("planes sector r24 k16 quad", EITHER, 16, 24, 16, 4, true, true, 2, 2)

@@ -4,7 +4,7 @@
 
 #ifdef KSMM_SM90A
 namespace ksmm::hopper {
-#define KSMM_TILE(name, ...)                                                                                         \
+#define KSMM_TILE(name, weight, ...)                                                                                 \
   template cudaError_t launch_planes<float16, PlanesTile<__VA_ARGS__>>(const Problem&, const Operands&, const void*, \
                                                                        const Machine&, cudaStream_t);
 KSMM_PLANES_TILES

@@ -19,8 +19,7 @@ cudaError_t launch_planes(const Problem& problem, const Operands& operands, cons
                             Tile::weight_row_bytes);
   if (error != cudaSuccess) return error;
   if (Tile::staged)
-    error = describe_tensor(&y, operands.y, problem.dtype, planes_y<Tile>(problem),
-                            Tile::buffered && !Tile::wide ? 128 : 0);
+    error = describe_tensor(&y, operands.y, problem.dtype, planes_y<Tile>(problem), Tile::buffered ? 128 : 0);
   if (error != cudaSuccess) return error;
   const int64_t tiles_r = tiles_of(problem.b, Tile::r * Tile::along_r), tiles_j = tiles_of(problem.d, Tile::j);
   const int64_t tiles_n = tiles_of(problem.batch, Tile::n * Tile::along_n);

@@ -16,11 +16,44 @@ struct PlanesShared {
   Barrier full[Tile::stages], empty[Tile::stages];
 };
 
-// The first of a tile's stages in W by stages.
+// A block of a cluster, and those that it shares X or W with.
+template <class Tile>
+struct PlanesCluster {
+  static constexpr int R = Tile::along_r, N = Tile::along_n;
+  static constexpr int sharers = R + N - 1;  // of X or W, itself among them
+  int rank;
+
+  __device__ PlanesCluster() : rank(Tile::cluster > 1 ? static_cast<int>(rank_in_cluster()) : 0) {}
+  __device__ int along_r() const { return rank / N; }
+  __device__ int along_n() const { return rank % N; }
+  // A bit for each block with the same X, and with the same W.
+  __device__ uint16_t with_same_x() const {
+    uint16_t blocks = 0;
+    for (int r = 0; r < R; ++r) blocks |= 1u << (along_n() + N * r);
+    return blocks;
+  }
+  __device__ uint16_t with_same_weight() const { return ((1u << N) - 1) << N * along_r(); }
+  // All of either, by numbers below `sharers`: those with the same X come first.
+  __device__ int sharer(int number) const {
+    return number < R ? along_n() + N * number : N * along_r() + (along_n() + 1 + number - R) % N;
+  }
+};
+
+// The number of a tile's first stage in W by stages.
 template <class Tile>
 __device__ int64_t weight_stage(const PlanesTask& task, const PlanesOrigin& origin) {
   const int64_t tile_j = static_cast<int64_t>(origin.i) * task.tiles_j + origin.j / Tile::j;
   return (tile_j * task.tiles_r * Tile::along_r + origin.r / Tile::r) * ((task.c + Tile::k - 1) / Tile::k);
+}
+
+// What a block fetches of such a stage.
+template <class Tile>
+__device__ void fetch_prepared(uint16_t blocks, char* to, const char* from, Barrier& full) {
+  constexpr uint32_t bytes = Tile::own_planes * Tile::plane_bytes;
+  if constexpr (Tile::along_n > 1)
+    load_bytes_for(blocks, to, from, bytes, full, Keep::last_out);
+  else
+    load_bytes(to, from, bytes, full, Keep::last_out);
 }
 
 // One thread fetches X and W: X first, which comes from further away.
@@ -48,31 +81,26 @@ __device__ void produce_planes(const PlanesTask& task, const CUtensorMap& x, con
         else
           load(to, map, full, keep, at_coordinates...);
       };
-      const int share = cluster.along_r(), n = Tile::shares_boxes ? 0 : share * Tile::own_n;
       if constexpr (Tile::wide) {
+        const int n = cluster.along_r() * Tile::own_n;
         fetch(same_x, Tile::along_r > 1, stage + n * Tile::run_bytes, x, Keep::normal, origin.j, k, origin.i,
               origin.n + n);
       } else {
 #pragma unroll
         for (int own = 0; own < Tile::own_boxes; ++own) {
-          const int box = Tile::shares_boxes ? own * Tile::along_r + share : own;
-          fetch(same_x, Tile::along_r > 1, stage + (box * Tile::n + n) * Tile::row_bytes, x, Keep::normal,
-                k * Tile::j + box * (Tile::row_bytes / 2), origin.i, origin.n + n);
+          const int box = own * Tile::along_r + cluster.along_r();
+          fetch(same_x, Tile::along_r > 1, stage + box * Tile::n * Tile::row_bytes, x, Keep::normal,
+                k * Tile::j + box * (Tile::row_bytes / 2), origin.i, origin.n);
         }
       }
       const int plane = cluster.along_n() * Tile::own_planes;
       char* const own_weight = stage + Tile::x_bytes + plane * Tile::plane_bytes;
-      if (task.weight == nullptr) {
+      if (task.weight == nullptr)
         fetch(same_weight, Tile::along_n > 1, own_weight, weight, Keep::last_out, k, origin.r, origin.j + plane,
               origin.i);
-      } else {
-        constexpr uint32_t bytes = Tile::own_planes * Tile::plane_bytes;
-        const char* const from = of_tile + k / Tile::k * Tile::weight_bytes + plane * Tile::plane_bytes;
-        if constexpr (Tile::along_n > 1)
-          load_bytes_for(same_weight, own_weight, from, bytes, full, Keep::last_out);
-        else
-          load_bytes(own_weight, from, bytes, full, Keep::last_out);
-      }
+      else
+        fetch_prepared<Tile>(same_weight, own_weight,
+                             of_tile + k / Tile::k * Tile::weight_bytes + plane * Tile::plane_bytes, full);
     }
   }
 }
@@ -99,33 +127,27 @@ __device__ void consume_planes(const PlanesTask& task, uint32_t ring, PlanesShar
     const PlanesOrigin origin = planes_origin<Tile>(task, tile, cluster.rank);
     float sums[P][Tile::r / 2];
     start_planes<T, Tile>(sums, task, origin, warpgroup, thread % 32);
-    const auto release = [&](int slot) {
-      if constexpr (Tile::cluster > 1) {
-        if (lane < cluster.sharers) shared.empty[slot].arrive_at(sharer);
-      } else if (lane == 0) {
-        shared.empty[slot].arrive();
-      }
-    };
-    const auto multiply = [&](const uint32_t (&rows)[P][4], uint32_t stage, int step) {
-      const uint32_t weight = stage + Tile::x_bytes + first_plane;
-      begin_products();
-#pragma unroll
-      for (int plane = 0; plane < P; ++plane)
-        Products<T, Tile::r>::from_registers(
-            sums[plane], rows[plane], describe_plane<Tile>(weight + plane * Tile::plane_bytes + step * 32), true);
-      commit_products();
-    };
     for (int k = 0; k < task.c; k += Tile::k, at.advance()) {
       shared.full[at.slot].wait(at.phase);
       const uint32_t stage = ring + at.slot * Tile::stage_bytes;
+      const uint32_t weight = stage + Tile::x_bytes + first_plane;
 #pragma unroll
       for (int step = 0; step < Tile::k / 16; ++step) {
         uint32_t rows[P][4];
         fragments.build(rows, stage, step);
-        multiply(rows, stage, step);
+        begin_products();
+#pragma unroll
+        for (int plane = 0; plane < P; ++plane)
+          Products<T, Tile::r>::from_registers(
+              sums[plane], rows[plane], describe_plane<Tile>(weight + plane * Tile::plane_bytes + step * 32), true);
+        commit_products();
         wait_for_products<0>();
       }
-      release(at.slot);
+      if constexpr (Tile::cluster > 1) {
+        if (lane < cluster.sharers) shared.empty[at.slot].arrive_at(sharer);
+      } else if (lane == 0) {
+        shared.empty[at.slot].arrive();
+      }
     }
     if constexpr (Tile::buffered)
       PlanesBufferedStore<T, Tile>::store(task, y, chunks, origin, sums, warpgroup, thread);
@@ -134,7 +156,7 @@ __device__ void consume_planes(const PlanesTask& task, uint32_t ring, PlanesShar
     else
       PlanesStore<T, Tile>::store(task, origin, sums, warpgroup, thread);
   }
-  if (Tile::staged && !Tile::helped && thread == 0) wait_for_store_reads<0>();
+  if (Tile::staged && thread == 0) wait_for_store_reads<0>();
 }
 
 template <class T, class Tile>
@@ -142,8 +164,7 @@ __global__ void __launch_bounds__(Tile::threads, 1)
     planes_kernel(const PlanesTask task, const __grid_constant__ CUtensorMap x,
                   const __grid_constant__ CUtensorMap weight, const __grid_constant__ CUtensorMap y) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  constexpr int registers = Tile::helped && Tile::sums <= 128 ? 224 : Tile::helped || Tile::cluster > 1 ? 232 : 240;
-  constexpr int helper_registers = registers == 240 ? 24 : registers == 232 ? 40 : 56;
+  constexpr int registers = Tile::cluster > 1 ? 232 : 240, helper_registers = Tile::cluster > 1 ? 40 : 24;
   static_assert(registers_suffice<256, registers, 128, helper_registers>);
   extern __shared__ char dynamic[];
   __shared__ PlanesShared<Tile> shared;
@@ -159,13 +180,12 @@ __global__ void __launch_bounds__(Tile::threads, 1)
   if constexpr (Tile::cluster > 1) synchronize_cluster();
   wait_for_kernels_before();
   const int warpgroup = threadIdx.x / 128;
-  char* const chunks = ring + Tile::stages * Tile::stage_bytes;
   if (warpgroup == 2) {
     shrink_registers<helper_registers>();
     if (threadIdx.x == 256) produce_planes<Tile>(task, x, weight, ring, shared);
-    if (Tile::helped && threadIdx.x >= 288) write_buffered<Tile>(task, chunks, threadIdx.x - 288);
   } else {
     grow_registers<registers>();
+    char* chunks = ring + Tile::stages * Tile::stage_bytes;
     consume_planes<T, Tile>(task, shared_address(ring), shared, chunks, y, warpgroup, threadIdx.x % 128);
   }
   if constexpr (Tile::cluster > 1) {

@@ -17,7 +17,7 @@ template <class Tile>
 TensorBox planes_x(const Problem& problem, const Operands& operands) {
   const auto [a, b, c, d, batch, dtype, layout, precision] = problem;
   if (Tile::wide) return {4, {d, c, a, batch}, {1, d, c * d, operands.x_stride}, {Tile::j, Tile::k, 1, Tile::own_n}};
-  return {3, {c * d, a, batch}, {1, c * d, operands.x_stride}, {Tile::row_bytes / 2, 1, Tile::own_n}};
+  return {3, {c * d, a, batch}, {1, c * d, operands.x_stride}, {Tile::row_bytes / 2, 1, Tile::n}};
 }
 
 template <class Tile>
@@ -80,6 +80,30 @@ double seconds_of_uneven_tile(double columns) {
   return 44e-9 * Tile::r + (Tile::r == 128 ? 21e-9 : 17e-9) * columns;
 }
 
+// What the L2 cache gives beside the rate that it is said to have: measured on an H200, boxes of neighbouring blocks
+// come at twice the rate; on H100s less, where W comes by stages.
+template <class Tile, bool PREPARED>
+constexpr double planes_cache_share() {
+  if (Tile::wide) return 1.15;
+  return !PREPARED || !Tile::split ? 1.9 : Tile::cluster > 1 ? 1.2 : 1.5;
+}
+
+// How much longer than others a tile takes for the same, on H100s. Sectors: rows beyond b, blocks that share nothing,
+// and quads of which several take b. Buffered tiles gain with c.
+template <class Tile, bool PREPARED>
+double planes_slowness(const Problem& problem) {
+  if (Tile::wide) {
+    const int64_t tiles_r = tiles_of(problem.b, Tile::r * Tile::along_r);
+    const double padding = static_cast<double>(tiles_r * Tile::r * Tile::along_r) / static_cast<double>(problem.b) - 1;
+    const double sharing = Tile::cluster == 1 ? 1.15 : Tile::cluster == 4 && tiles_r > 1 ? 1.5 : 1;
+    return (1 + 0.4 * padding) * sharing * (PREPARED ? 0.9 : 1);
+  }
+  if (Tile::buffered && Tile::j == 4) return problem.c >= 512 ? 0.87 : problem.c >= 256 ? 0.99 : 1.03;
+  if (Tile::buffered) return 0.93;
+  if (Tile::j == 12 && Tile::r == 32) return problem.b > 64 ? 1.25 : 1;
+  return PREPARED && Tile::j == 8 ? 0.9 : 1;
+}
+
 // Memory, the L2 cache (every block fetches its X and W from there), the copy engine (which takes about three cycles
 // for a row, however short, or 2.4 in steps of 16 k of which both warpgroups take all planes) and the matrix units,
 // whichever is slowest, for as many rounds of tiles as there are.
@@ -99,11 +123,11 @@ double planes_seconds(const Problem& problem, const Machine& machine) {
   // at half of that
   const double row_bytes = 1.0 * problem.a * problem.d * (problem.b + problem.c);  // of X and Y, on average
   const double far = Tile::wide ? 1 + std::max(0.0, (row_bytes - 24e3) / 110e3) : 1;
-  const double cache = fetched / ((Tile::wide ? 1.15 : 1.9) * machine.cache_rate);
+  const double cache = fetched / (planes_cache_share<Tile, PREPARED>() * machine.cache_rate);
+  constexpr double weight_rows = !PREPARED ? 1 : Tile::wide ? 0.7 : Tile::weight_row_bytes / 256.0;  // of the engine
   // of what a block need not fetch it sees 0.6 in the engine's time
   const double rows = (0.4 * Tile::n + 0.6 * own_n) * columns * 2.0 * Tile::j / Tile::row_bytes +
-                      (0.4 * Tile::r + 0.6 * own_r) * Tile::j * tiles_of(problem.c, Tile::k) *
-                          (PREPARED ? Tile::weight_row_bytes / 256.0 : 1);
+                      (0.4 * Tile::r + 0.6 * own_r) * Tile::j * tiles_of(problem.c, Tile::k) * weight_rows;
   const double meets = Tile::cluster == 1 ? 1 : Tile::k == 32 ? 1.1 : Tile::wide ? 1 : 0.9;  // by 60 times
   const double cycles = machine.cache_rate / 21;  // of all multiprocessors in a second, as in machine.cu
   const double engine = tiles * rows / ((Tile::k == 16 && !Tile::split ? 0.42 : 0.35) * cycles);
@@ -119,13 +143,13 @@ double planes_seconds(const Problem& problem, const Machine& machine) {
   // two planes of half a step more: 1.25 times as long for 1,192,48,2 and 4,48,48,2
   const double cut = Tile::j == 2 && problem.c % Tile::k != 0 ? 1.25 : 1;
   const double expected =
-      far * idle * cut * halves *
+      far * idle * cut * halves * planes_slowness<Tile, PREPARED>(problem) *
       (0.85 * std::max(memory, meets * std::max({cache, engine, matrix})) + 0.05 * meets * (cache + engine + matrix));
   const double slower = 132 * 41.6e9 / machine.cache_rate;  // than an H200
   const double uneven_tiles = rounds > 1 ? std::ceil(rounds) * seconds_of_uneven_tile<Tile>(columns) * slower : 0;
   const double work = Tile::j == 3 || Tile::j == 6 ? uneven_tiles : expected;
   const double preparation =
-      PREPARED ? 3e-6 + 2 * planes_stages<Tile>(problem).bytes(problem) / machine.memory_rate : 0;
+      PREPARED ? 6e-6 + 2 * planes_stages<Tile>(problem).bytes(problem) / machine.memory_rate : 0;
   return preparation + std::max(tile, std::min(4e-6, tile) + work);
 }
 

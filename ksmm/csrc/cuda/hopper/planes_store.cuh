@@ -20,29 +20,6 @@ struct PlanesTask {
   int64_t tiles;
 };
 
-// A block of a cluster, and those that it shares X or W with.
-template <class Tile>
-struct PlanesCluster {
-  static constexpr int R = Tile::along_r, N = Tile::along_n;
-  static constexpr int sharers = R + N - 1;  // of X or W, itself among them
-  int rank;
-
-  __device__ PlanesCluster() : rank(Tile::cluster > 1 ? static_cast<int>(rank_in_cluster()) : 0) {}
-  __device__ int along_r() const { return rank / N; }
-  __device__ int along_n() const { return rank % N; }
-  // A bit for each block with the same X, and with the same W.
-  __device__ uint16_t with_same_x() const {
-    uint16_t blocks = 0;
-    for (int r = 0; r < R; ++r) blocks |= 1u << (along_n() + N * r);
-    return blocks;
-  }
-  __device__ uint16_t with_same_weight() const { return ((1u << N) - 1) << N * along_r(); }
-  // All of either, by numbers below `sharers`: those with the same X come first.
-  __device__ int sharer(int number) const {
-    return number < R ? along_n() + N * number : N * along_r() + (along_n() + 1 + number - R) % N;
-  }
-};
-
 struct PlanesOrigin {
   int i, n, r, j;
 };

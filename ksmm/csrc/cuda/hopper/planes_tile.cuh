@@ -9,15 +9,14 @@ namespace ksmm::hopper {
 // consumer warpgroups have 64 rows n each and all planes, or (SPLIT) the same 64 rows and half of the planes each.
 // WIDE: d is more than 16 and its runs of J are fetched one by one; else J is d, and (k, j) are fetched as one run.
 // Blocks of a cluster are ALONG_R neighbours along r, which share X, by ALONG_N along n, which share W: each fetches a
-// part for all of them.
-// HELPED: three idle warps write buffered Y, instead of the copy engine.
-// BUFFERED: all Y of a tile is put down in shared memory at once, and leaves it while the next tile is multiplied.
+// part for all of them. BUFFERED: shared memory has room for all Y of a tile, which leaves it while the next tile is
+// multiplied.
 template <int J_, int R_, int K_, int STAGES, bool SPLIT, bool WIDE, int ALONG_R = 1, int ALONG_N = 1,
-          bool BUFFERED = false, bool HELPED = false>
+          bool BUFFERED = false>
 struct PlanesTile {
   static constexpr int j = J_, r = R_, k = K_, stages = STAGES;
   static constexpr int along_r = ALONG_R, along_n = ALONG_N, cluster = ALONG_R * ALONG_N;
-  static constexpr bool split = SPLIT, wide = WIDE, buffered = BUFFERED, helped = HELPED;
+  static constexpr bool split = SPLIT, wide = WIDE, buffered = BUFFERED;
   static constexpr int planes = SPLIT ? J_ / 2 : J_;  // of a warpgroup
   static constexpr int n = SPLIT ? 64 : 128;
   static constexpr int threads = 3 * 128;  // two warpgroups consume, one produces
@@ -26,9 +25,8 @@ struct PlanesTile {
   static constexpr int run_bytes = K_ * J_ * 2;  // what a row n has of a step
   static constexpr int row_bytes = WIDE ? 32 : run_bytes % 128 == 0 ? 128 : 64;
   static constexpr int boxes = WIDE ? 1 : run_bytes / row_bytes;
-  // What a block fetches of them: some of the boxes, or some of the rows n of each.
-  static constexpr bool shares_boxes = !WIDE && boxes % ALONG_R == 0;
-  static constexpr int own_boxes = shares_boxes ? boxes / ALONG_R : boxes, own_n = shares_boxes ? n : n / ALONG_R;
+  // What a block fetches of them: some of the boxes, or (WIDE) some of their rows n.
+  static constexpr int own_boxes = WIDE ? 1 : boxes / ALONG_R, own_n = WIDE ? n / ALONG_R : n;
   static constexpr int x_bytes = n * run_bytes;
 
   // W in shared memory: [plane][r][k], rows of 2 K bytes, swizzled by as much.
@@ -40,14 +38,14 @@ struct PlanesTile {
   static constexpr int sums = planes * R_ / 2;  // of a thread
 
   // Y leaves a thread as runs of 4 J bytes. Where one instruction of a warp would write parts of sectors (which cost as
-  // much as several whole ones), chunks of 8 columns r pass through shared memory to the copy engine.
+  // much as several whole ones), chunks of 8 columns r pass through shared memory to the copy engine; where Y is
+  // buffered, chunks with rows of 128 bytes, swizzled by as much.
   static constexpr bool staged = BUFFERED || SPLIT || J_ > 4 || J_ == 3;
   static constexpr int chunk_rows = 64;
-  // Where they are buffered, chunks are rows of 128 bytes, swizzled by as much, or (WIDE) of 8 r by 32 bytes.
-  static constexpr int chunk_row_bytes = BUFFERED && !WIDE ? 128 : 16 * J_;
+  static constexpr int chunk_row_bytes = BUFFERED ? 128 : 16 * J_;
   static constexpr int chunk_bytes = chunk_rows * chunk_row_bytes;
-  static constexpr int chunks_of_rows = R_ * J_ * 2 / chunk_row_bytes;  // of 64 rows n of a tile
-  static constexpr int chunks = !staged ? 0 : (BUFFERED ? chunks_of_rows : 2) * (SPLIT ? 1 : 2);
+  static constexpr int chunks_of_rows = 2 * R_ * J_ / chunk_row_bytes;  // of 64 rows n
+  static constexpr int chunks = !staged ? 0 : BUFFERED ? 2 * chunks_of_rows : SPLIT ? 2 : 4;
   static constexpr int shared_bytes = STAGES * stage_bytes + chunks * chunk_bytes + 1024;  // aligned to 1,024
 
   static_assert(K_ == 16 || K_ == 32 || K_ == 64, "rows of W are as long as a swizzle: 32, 64 or 128 bytes");
@@ -56,10 +54,10 @@ struct PlanesTile {
   static_assert(R_ % 8 == 0 && R_ <= 256, "the matrix instructions have 8 to 256 columns");
   static_assert(stage_bytes % 1024 == 0 && x_bytes % 1024 == 0, "every swizzle starts at a multiple of its period");
   static_assert(sums <= 192, "the sums must fit into a thread's 240 registers, with what is multiplied");
-  static_assert(n % ALONG_R == 0, "blocks that share X fetch as much of it each");
+  static_assert(WIDE ? n % ALONG_R == 0 : boxes % ALONG_R == 0, "blocks that share X fetch as much of it each");
   static_assert(J_ % ALONG_N == 0, "blocks that share W fetch as many planes each");
   static_assert(cluster == 1 || cluster == 2 || cluster == 4, "clusters that a Machine counts");
-  static_assert(!BUFFERED || R_ * J_ * 2 % chunk_row_bytes == 0, "rows of buffered Y are whole chunks");
+  static_assert(!BUFFERED || (!SPLIT && 2 * R_ * J_ % 128 == 0), "two warpgroups buffer whole chunks each");
   static_assert(STAGES >= 2 && shared_bytes <= 227 * 1024, "a block has 227 KB of shared memory");
 };
 

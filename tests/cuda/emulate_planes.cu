@@ -1,0 +1,98 @@
+// Writes W in the order of the stages of tiles of planes on the CPU, by what the kernel's threads do, and looks up each
+// number of each stage where the copy engine would have put it.
+//
+// Needs nvcc but no GPU. W lives in an allocation of exactly its size, so that AddressSanitizer sees reads outside.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "../../ksmm/csrc/cuda/hopper/planes_launch.cuh"
+#include "../../ksmm/csrc/cuda/hopper/planes_weight.cuh"
+
+using namespace ksmm;
+using namespace ksmm::hopper;
+
+struct Weight {
+  Problem problem;
+  std::vector<uint16_t> numbers;
+  int64_t strides[4];
+
+  int64_t place(int64_t i, int64_t r, int64_t k, int64_t j) const {
+    return i * strides[0] + r * strides[1] + k * strides[2] + j * strides[3];
+  }
+  uint16_t at(int64_t i, int64_t r, int64_t k, int64_t j) const {  // zeros beyond
+    const bool inside = r < problem.b && k < problem.c && j < problem.d;
+    return inside ? numbers.at(static_cast<size_t>(place(i, r, k, j))) : 0;
+  }
+};
+
+// Dimensions of random sizes, stored in one of the orders that weights come in, rows perhaps padded to 16 bytes.
+Weight random_weight(int64_t d, std::mt19937& random) {
+  const auto any = [&](int most) { return static_cast<int64_t>(random() % most + 1); };
+  Weight w = {{any(3), any(150), any(90), d, 1, Dtype::float16, Layout::batch_first}, {}, {}};
+  const auto& [a, b, c, planes, batch, dtype, layout, precision] = w.problem;
+  const int64_t row = random() % 2 == 0 ? (c + 7) / 8 * 8 : c;
+  const int64_t orders[3][4] = {{d * b * row, row, 1, b * row}, {b * c * d, c * d, d, 1}, {d * b * c, 1, b, c * b}};
+  std::memcpy(w.strides, orders[random() % 3], sizeof w.strides);
+  w.numbers.resize(static_cast<size_t>(w.place(a - 1, b - 1, c - 1, d - 1) + 1));
+  for (uint16_t& number : w.numbers) number = static_cast<uint16_t>(random() % 65535 + 1);
+  return w;
+}
+
+template <class Tile>
+bool is_right(const Weight& w) {
+  const std::unique_ptr<void, decltype(&std::free)> exact(std::malloc(2 * w.numbers.size()), std::free);
+  std::memcpy(exact.get(), w.numbers.data(), 2 * w.numbers.size());
+  Operands operands = {};
+  operands.weight = exact.get();
+  std::memcpy(operands.weight_strides, w.strides, sizeof w.strides);
+  const PlanesStages shape = planes_stages<Tile>(w.problem);
+  std::vector<char> stages(static_cast<size_t>(shape.bytes(w.problem)));
+  const PlanesWeightTask task = planes_weight_task(w.problem, operands, shape, stages.data());
+  for (int64_t at = 0; at < task.vectors; ++at) {
+    const uint4 vector = planes_weight_vector(task, at);
+    std::memcpy(&stages.at(static_cast<size_t>(16 * at)), &vector, 16);
+  }
+  const int64_t steps = shape.steps(w.problem);
+  for (int64_t i = 0; i < w.problem.a; ++i)
+    for (int64_t tile_j = 0; tile_j < shape.tiles_j(w.problem); ++tile_j)
+      for (int64_t tile_r = 0; tile_r < shape.tiles_r; ++tile_r)
+        for (int64_t step = 0; step < steps; ++step)
+          for (int place = 0; place < Tile::j * Tile::r * Tile::k; ++place) {
+            const int k = place % Tile::k, r = place / Tile::k % Tile::r, j = place / Tile::k / Tile::r;
+            const int byte = j * Tile::plane_bytes + r * Tile::weight_row_bytes + 2 * k;
+            // rows of 32, 64 and 128 bytes: bits 4, 4 to 5, and 4 to 6 change with bits 7 to 9
+            const int swizzled = byte ^ (byte >> 7 & (Tile::weight_row_bytes / 16 - 1)) << 4;
+            const int64_t stage = ((i * shape.tiles_j(w.problem) + tile_j) * shape.tiles_r + tile_r) * steps + step;
+            uint16_t found;
+            std::memcpy(&found, &stages.at(static_cast<size_t>(stage * Tile::weight_bytes + swizzled)), 2);
+            if (found != w.at(i, tile_r * Tile::r + r, step * Tile::k + k, tile_j * Tile::j + j)) return false;
+          }
+  return true;
+}
+
+template <class Tile>
+int run(const char* name, int cases, std::mt19937& random) {
+  int wrong = 0;
+  for (int at = 0; at < cases; ++at) {
+    const int64_t d = Tile::wide ? static_cast<int64_t>(17 + random() % 40) : Tile::j;
+    wrong += !is_right<Tile>(random_weight(d, random));
+  }
+  std::printf("%s: %d of %d wrong\n", name, wrong, cases);
+  return wrong;
+}
+
+int main(int count, char** arguments) {
+  const int cases = count > 1 ? std::atoi(arguments[1]) : 20;
+  std::mt19937 random(count > 2 ? static_cast<unsigned>(std::atoi(arguments[2])) : 0);
+  int wrong = run<PlanesTile<8, 40, 16, 4, false, false>>("j8 r40 k16", cases, random);
+  wrong += run<PlanesTile<12, 48, 16, 4, true, false>>("j12 r48 k16", cases, random);
+  wrong += run<PlanesTile<16, 32, 16, 4, true, false, 2>>("j16 r32 k16 pair", cases, random);
+  wrong += run<PlanesTile<16, 24, 16, 4, true, true, 2, 2>>("sector r24 k16 quad", cases, random);
+  wrong += run<PlanesTile<4, 64, 32, 4, false, false>>("j4 r64 k32", cases, random);
+  wrong += run<PlanesTile<4, 64, 64, 2, false, false>>("j4 r64 k64", cases, random);
+  return wrong == 0 ? 0 : 1;
+}
