@@ -102,7 +102,7 @@ double planes_slowness(const Problem& problem) {
     return (1 + 0.4 * padding) * sharing * (PREPARED && a * d * (b + c) <= 8192 ? 0.9 : 1);
   }
   if (Tile::buffered && Tile::j == 4) return b >= 768 && c >= 768 ? 0.87 : 1.03;
-  if (Tile::buffered) return 0.93;
+  if (Tile::buffered) return b > 96 && c > 64 ? 0.93 : 1.05;  // no gain for c of 48, and not measured for b below
   if (Tile::j == 12 && Tile::r == 32) return b > 64 ? 1.25 : 1;
   if (PREPARED && Tile::j == 8) return 0.86;
   return PREPARED && Tile::j == 16 && b >= 2 * c ? 1.15 : 1;
@@ -118,8 +118,8 @@ double planes_seconds(const Problem& problem, const Machine& machine) {
   const double clusters = problem.a * tiles_r * tiles_j * tiles_n, tiles = Tile::cluster * clusters;
   const double rounds = std::max(1.0, clusters / clusters_of<Tile>(machine));
   // a buffered tile leaves while the next one comes, and costs less where it is the last
-  const double idle = (Tile::buffered && Tile::j == 2 ? 1 : std::ceil(rounds) / rounds) * machine.multiprocessors /
-                      (1.0 * Tile::cluster * clusters_of<Tile>(machine));
+  const double idle = (Tile::buffered && Tile::j == 2 && problem.b > 96 ? 1.0 : std::ceil(rounds) / rounds) *
+                      machine.multiprocessors / (1.0 * Tile::cluster * clusters_of<Tile>(machine));
   const double columns = tiles_of(problem.c, 16) * 16.0;
   const double y_bytes = 2.0 * Tile::n * Tile::r * Tile::j;
   constexpr double own_n = 1.0 * Tile::n / Tile::along_r, own_r = 1.0 * Tile::r / Tile::along_n;
