@@ -2,57 +2,75 @@
 
 from __future__ import annotations
 
+import re
+from typing import NamedTuple
+
 import pytest
 import torch
 
 from ksmm.patterns import Pattern
 from ksmm.problem import Problem
+from tests.cuda.nvcc import ROOT
 from tests.cuda.products import assert_close, inputs, number_of, stored_as, tolerance
 from tests.shapes import bias_of, expected, poison
 
 pytestmark = pytest.mark.cuda
 
-OF_ALL_PLANES = (
-    *("planes j16 r32 k16 pair", "planes j16 r32 k32 pair", "planes j16 r24 k16 pair"),
-    *("planes j16 r32 k16 prepared", "planes j16 r32 k16 pair prepared", "planes j16 r24 k16 pair prepared"),
-)
-OF_SECTORS = (
-    *("planes sector r32 k16 pair", "planes sector r32 k32 pair", "planes sector r24 k16 quad"),
-    *("planes sector r32 k16 pair prepared", "planes sector r24 k16 quad prepared"),
-)
-OF_SEVERAL_TILES = (
-    *(("planes j2 r128 k32 buffered", 2), ("planes j2 r192 k32 buffered", 2)),
-    *(("planes j3 r64 k32 buffered", 3), ("planes j3 r128 k32 buffered", 3)),
-    *(("planes j4 r64 k32 buffered", 4), ("planes j8 r40 k16 prepared", 8), ("planes j12 r48 k16 prepared", 12)),
-)
+
+class Tile(NamedTuple):
+    """A tile of the family, by what its configuration is called."""
+
+    name: str
+    d: tuple[int, ...]  # that it takes, or some of them
+    shares: bool
+    buffered: bool
+
+
+def compiled_tiles() -> list[Tile]:
+    """All of the family, with a name of its own where W is prepared.
+
+    Raises:
+        ValueError: some are listed in a way that is not understood here.
+    """
+    text = (ROOT / "ksmm/csrc/cuda/hopper/planes_family.h").read_text()
+    listed_tiles = re.findall(r'KSMM_TILE\("([^"]+)", (DIRECT|EITHER), ([^)]+)\)', text)
+    if len(listed_tiles) != text.count('KSMM_TILE("') or not listed_tiles:
+        raise ValueError(f"{len(listed_tiles)} of the tiles in planes_family.h are understood; mend the pattern above")
+    tiles = []
+    for name, weight, listed in listed_tiles:
+        j, _, _, _, _, wide, *rest = (value.strip() for value in listed.split(","))
+        d = (24, 40) if wide == "true" else (int(j),)
+        shares, buffered = any(int(along) > 1 for along in rest[:2]), rest[2:] == ["true"]
+        tiles += [Tile(name + way, d, shares, buffered) for way in ("", " prepared")[: 1 + (weight == "EITHER")]]
+    return tiles
+
+
+TILES = compiled_tiles()
+THAT_SHARE = [tile for tile in TILES if tile.shares]
+OF_SEVERAL_TILES = [tile for tile in TILES if tile.buffered or (tile.name.endswith("prepared") and not tile.shares)]
 
 if torch.cuda.is_available() and torch.cuda.get_device_capability() != (9, 0):
     pytest.skip("the copy engine is that of compute capability 9.0", allow_module_level=True)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-@pytest.mark.parametrize(
-    ("name", "planes"), [(name, (16,)) for name in OF_ALL_PLANES] + [(name, (24, 40)) for name in OF_SECTORS]
-)
+@pytest.mark.parametrize("tile", THAT_SHARE, ids=lambda tile: tile.name)
 # b within the first block of a cluster, in both, and in the first of the next; c of one step, and of several
 @pytest.mark.parametrize(("b", "c"), [(20, 16), (48, 40), (64, 136), (72, 8), (200, 72)])
 @pytest.mark.parametrize("batch", [1, 65, 300, 5_000])
-def test_blocks_that_share(
-    operator, name: str, planes: tuple[int, ...], dtype: torch.dtype, b: int, c: int, batch: int
-) -> None:
-    for d in planes:
-        assert_twice_right(operator, name, Problem(Pattern(2, b, c, d), batch, dtype, "batch_first", "cuda"))
+def test_blocks_that_share(operator, tile: Tile, dtype: torch.dtype, b: int, c: int, batch: int) -> None:
+    for d in tile.d:
+        assert_twice_right(operator, tile.name, Problem(Pattern(2, b, c, d), batch, dtype, "batch_first", "cuda"))
 
 
 # b of less than a tile, and of several; more tiles than there are multiprocessors, so that one follows another
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-@pytest.mark.parametrize(("name", "d"), OF_SEVERAL_TILES)
+@pytest.mark.parametrize("tile", OF_SEVERAL_TILES, ids=lambda tile: tile.name)
 @pytest.mark.parametrize(("b", "c"), [(24, 16), (200, 72), (264, 8)])
 @pytest.mark.parametrize("batch", [1, 129, 10_001])
-def test_tiles_that_follow_each_other(
-    operator, name: str, d: int, dtype: torch.dtype, b: int, c: int, batch: int
-) -> None:
-    assert_twice_right(operator, name, Problem(Pattern(3, b, c, d), batch, dtype, "batch_first", "cuda"))
+def test_tiles_that_follow_each_other(operator, tile: Tile, dtype: torch.dtype, b: int, c: int, batch: int) -> None:
+    for d in tile.d:
+        assert_twice_right(operator, tile.name, Problem(Pattern(3, b, c, d), batch, dtype, "batch_first", "cuda"))
 
 
 def assert_twice_right(operator, name: str, problem: Problem) -> None:

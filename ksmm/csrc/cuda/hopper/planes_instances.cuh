@@ -21,8 +21,8 @@ cudaError_t launch_planes(const Problem& problem, const Operands& operands, cons
   if (Tile::staged)
     error = describe_tensor(&y, operands.y, problem.dtype, planes_y<Tile>(problem), Tile::buffered ? 128 : 0);
   if (error != cudaSuccess) return error;
-  const int64_t tiles_r = tiles_of(problem.b, Tile::r * Tile::along_r), tiles_j = tiles_of(problem.d, Tile::j);
-  const int64_t tiles_n = tiles_of(problem.batch, Tile::n * Tile::along_n);
+  const int64_t tiles_r = parts_of(problem.b, Tile::r * Tile::along_r), tiles_j = parts_of(problem.d, Tile::j);
+  const int64_t tiles_n = parts_of(problem.batch, Tile::n * Tile::along_n);
   const int64_t tiles = problem.a * tiles_r * tiles_j * tiles_n;
   const PlanesTask task = {static_cast<uint16_t*>(operands.y), static_cast<const uint16_t*>(operands.bias),
                            static_cast<const char*>(stages),   problem.batch,

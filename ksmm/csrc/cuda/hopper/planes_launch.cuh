@@ -11,8 +11,6 @@
 
 namespace ksmm::hopper {
 
-inline int64_t tiles_of(int64_t size, int64_t tile) { return (size + tile - 1) / tile; }
-
 template <class Tile>
 TensorBox planes_x(const Problem& problem, const Operands& operands) {
   const auto [a, b, c, d, batch, dtype, layout, precision] = problem;
@@ -57,7 +55,7 @@ int clusters_of(const Machine& machine) {
 
 template <class Tile>
 PlanesStages planes_stages(const Problem& problem) {
-  return {Tile::j, Tile::r, Tile::k, tiles_of(problem.b, Tile::r * Tile::along_r) * Tile::along_r};
+  return {Tile::j, Tile::r, Tile::k, parts_of(problem.b, Tile::r * Tile::along_r) * Tile::along_r};
 }
 
 // PREPARED: whether W comes by stages.
@@ -96,7 +94,7 @@ template <class Tile, bool PREPARED>
 double planes_slowness(const Problem& problem) {
   const auto& [a, b, c, d, batch, dtype, layout, precision] = problem;
   if (Tile::wide) {
-    const int64_t tiles_r = tiles_of(b, Tile::r * Tile::along_r);
+    const int64_t tiles_r = parts_of(b, Tile::r * Tile::along_r);
     const double padding = static_cast<double>(tiles_r * Tile::r * Tile::along_r) / static_cast<double>(b) - 1;
     const double sharing = Tile::cluster == 1 ? 1.15 : Tile::cluster == 4 && tiles_r > 1 ? 1.5 : 1;
     return (1 + 0.4 * padding) * sharing * (PREPARED && a * d * (b + c) <= 8192 ? 0.9 : 1);
@@ -113,14 +111,14 @@ double planes_slowness(const Problem& problem) {
 // whichever is slowest, for as many rounds of tiles as there are.
 template <class Tile, bool PREPARED>
 double planes_seconds(const Problem& problem, const Machine& machine) {
-  const double tiles_r = tiles_of(problem.b, Tile::r * Tile::along_r), tiles_j = tiles_of(problem.d, Tile::j);
-  const double tiles_n = tiles_of(problem.batch, Tile::n * Tile::along_n);
+  const double tiles_r = parts_of(problem.b, Tile::r * Tile::along_r), tiles_j = parts_of(problem.d, Tile::j);
+  const double tiles_n = parts_of(problem.batch, Tile::n * Tile::along_n);
   const double clusters = problem.a * tiles_r * tiles_j * tiles_n, tiles = Tile::cluster * clusters;
   const double rounds = std::max(1.0, clusters / clusters_of<Tile>(machine));
   // a buffered tile leaves while the next one comes, and costs less where it is the last
   const double idle = (Tile::buffered && Tile::j == 2 && problem.b > 96 ? 1.0 : std::ceil(rounds) / rounds) *
                       machine.multiprocessors / (1.0 * Tile::cluster * clusters_of<Tile>(machine));
-  const double columns = tiles_of(problem.c, 16) * 16.0;
+  const double columns = parts_of(problem.c, 16) * 16.0;
   const double y_bytes = 2.0 * Tile::n * Tile::r * Tile::j;
   constexpr double own_n = 1.0 * Tile::n / Tile::along_r, own_r = 1.0 * Tile::r / Tile::along_n;
   const double fetched = tiles * (columns * 2.0 * Tile::j * (own_n + own_r) + y_bytes);
@@ -133,7 +131,7 @@ double planes_seconds(const Problem& problem, const Machine& machine) {
   constexpr double weight_rows = !PREPARED ? 1 : Tile::wide ? 0.7 : Tile::weight_row_bytes / 256.0;  // of the engine
   // of what a block need not fetch it sees 0.6 in the engine's time
   const double rows = (0.4 * Tile::n + 0.6 * own_n) * columns * 2.0 * Tile::j / Tile::row_bytes +
-                      (0.4 * Tile::r + 0.6 * own_r) * Tile::j * tiles_of(problem.c, Tile::k) * weight_rows;
+                      (0.4 * Tile::r + 0.6 * own_r) * Tile::j * parts_of(problem.c, Tile::k) * weight_rows;
   const double meets = Tile::cluster == 1 ? 1 : Tile::k == 32 ? 1.1 : Tile::wide ? 1 : 0.9;  // by 60 times
   const double cycles = machine.cache_rate / 21;  // of all multiprocessors in a second, as in machine.cu
   const double engine = tiles * rows / ((Tile::k == 16 && !Tile::split ? 0.42 : 0.35) * cycles);
