@@ -89,6 +89,7 @@ int main(int count, char** arguments) {
   const int cases = count > 1 ? std::atoi(arguments[1]) : 20;
   std::mt19937 random(count > 2 ? static_cast<unsigned>(std::atoi(arguments[2])) : 0);
   int wrong = run<PlanesTile<8, 40, 16, 4, false, false>>("j8 r40 k16", cases, random);
+  wrong += run<PlanesTile<24, 24, 16, 2, true, false, 2>>("j24 r24 k16 pair", cases, random);
   wrong += run<PlanesTile<12, 48, 16, 4, true, false>>("j12 r48 k16", cases, random);
   wrong += run<PlanesTile<16, 32, 16, 4, true, false, 2>>("j16 r32 k16 pair", cases, random);
   wrong += run<PlanesTile<16, 24, 16, 4, true, true, 2, 2>>("sector r24 k16 quad", cases, random);

@@ -12,6 +12,7 @@
   KSMM_TILE("planes j2 r96 k32", DIRECT, 2, 96, 32, 5, false, false)                        \
   KSMM_TILE("planes j2 r64 k32", DIRECT, 2, 64, 32, 5, false, false)                        \
   KSMM_TILE("planes j2 r128 k32 buffered", DIRECT, 2, 128, 32, 5, false, false, 1, 1, true) \
+  KSMM_TILE("planes j2 r64 k32 buffered", DIRECT, 2, 64, 32, 7, false, false, 1, 1, true)   \
   KSMM_TILE("planes j3 r128 k32", DIRECT, 3, 128, 32, 3, false, false)                      \
   KSMM_TILE("planes j3 r96 k32", DIRECT, 3, 96, 32, 4, false, false)                        \
   KSMM_TILE("planes j3 r64 k32", DIRECT, 3, 64, 32, 4, false, false)                        \
@@ -19,29 +20,43 @@
   KSMM_TILE("planes j3 r64 k32 buffered", DIRECT, 3, 64, 32, 4, false, false, 1, 1, true)   \
   KSMM_TILE("planes j4 r96 k32", DIRECT, 4, 96, 32, 3, false, false)                        \
   KSMM_TILE("planes j4 r88 k32", DIRECT, 4, 88, 32, 3, false, false)                        \
+  KSMM_TILE("planes j4 r96 k32 pair", DIRECT, 4, 96, 32, 3, false, false, 2)                \
+  KSMM_TILE("planes j4 r88 k32 pair", EITHER, 4, 88, 32, 3, false, false, 2)                \
   KSMM_TILE("planes j4 r64 k32", DIRECT, 4, 64, 32, 4, false, false)                        \
   KSMM_TILE("planes j4 r64 k64", DIRECT, 4, 64, 64, 2, false, false)                        \
   KSMM_TILE("planes j4 r48 k32", DIRECT, 4, 48, 32, 4, false, false)                        \
   KSMM_TILE("planes j4 r64 k32 buffered", DIRECT, 4, 64, 32, 3, false, false, 1, 1, true)   \
   KSMM_TILE("planes j5 r64 k32", DIRECT, 5, 64, 32, 2, false, false)                        \
+  KSMM_TILE("planes j6 r64 k16", EITHER, 6, 64, 16, 4, false, false)                        \
   KSMM_TILE("planes j6 r48 k32", DIRECT, 6, 48, 32, 2, false, false)                        \
   KSMM_TILE("planes j6 r48 k16", DIRECT, 6, 48, 16, 4, false, false)                        \
   KSMM_TILE("planes j7 r48 k32", DIRECT, 7, 48, 32, 2, false, false)                        \
+  KSMM_TILE("planes j8 r48 k16", EITHER, 8, 48, 16, 4, false, false)                        \
+  KSMM_TILE("planes j8 r48 k16 pair", EITHER, 8, 48, 16, 4, false, false, 2)                \
   KSMM_TILE("planes j8 r40 k16", EITHER, 8, 40, 16, 4, false, false)                        \
   KSMM_TILE("planes j8 r32 k16", DIRECT, 8, 32, 16, 4, false, false)                        \
   KSMM_TILE("planes j8 r32 k32", DIRECT, 8, 32, 32, 2, false, false)                        \
   KSMM_TILE("planes j8 r24 k16", DIRECT, 8, 24, 16, 4, false, false)                        \
+  KSMM_TILE("planes j12 r64 k16", EITHER, 12, 64, 16, 3, true, false)                       \
   KSMM_TILE("planes j12 r48 k16", EITHER, 12, 48, 16, 4, true, false)                       \
   KSMM_TILE("planes j12 r32 k32", DIRECT, 12, 32, 32, 2, true, false)                       \
+  KSMM_TILE("planes j16 r48 k16", EITHER, 16, 48, 16, 3, true, false)                       \
+  KSMM_TILE("planes j16 r48 k16 pair", EITHER, 16, 48, 16, 3, true, false, 2)               \
   KSMM_TILE("planes j16 r32 k16", EITHER, 16, 32, 16, 4, true, false)                       \
   KSMM_TILE("planes j16 r32 k32", DIRECT, 16, 32, 32, 2, true, false)                       \
   KSMM_TILE("planes j16 r24 k16", DIRECT, 16, 24, 16, 4, true, false)                       \
+  KSMM_TILE("planes sector r48 k16", EITHER, 16, 48, 16, 3, true, true)                     \
+  KSMM_TILE("planes sector r48 k16 pair", EITHER, 16, 48, 16, 3, true, true, 2)             \
+  KSMM_TILE("planes sector r48 k16 row", EITHER, 16, 48, 16, 3, true, true, 4)              \
   KSMM_TILE("planes sector r32 k16", DIRECT, 16, 32, 16, 4, true, true)                     \
   KSMM_TILE("planes sector r32 k32", DIRECT, 16, 32, 32, 2, true, true)                     \
   KSMM_TILE("planes sector r24 k16", DIRECT, 16, 24, 16, 4, true, true)                     \
   KSMM_TILE("planes j16 r32 k16 pair", EITHER, 16, 32, 16, 4, true, false, 2)               \
   KSMM_TILE("planes j16 r32 k32 pair", DIRECT, 16, 32, 32, 2, true, false, 2)               \
   KSMM_TILE("planes j16 r24 k16 pair", DIRECT, 16, 24, 16, 4, true, false, 2)               \
+  KSMM_TILE("planes j24 r32 k16", EITHER, 24, 32, 16, 2, true, false)                       \
+  KSMM_TILE("planes j24 r32 k16 pair", EITHER, 24, 32, 16, 2, true, false, 2)               \
   KSMM_TILE("planes sector r32 k16 pair", EITHER, 16, 32, 16, 4, true, true, 2)             \
   KSMM_TILE("planes sector r32 k32 pair", DIRECT, 16, 32, 32, 2, true, true, 2)             \
+  KSMM_TILE("planes sector r32 k16 row", EITHER, 16, 32, 16, 4, true, true, 4)              \
   KSMM_TILE("planes sector r24 k16 quad", EITHER, 16, 24, 16, 4, true, true, 2, 2)

@@ -11,17 +11,24 @@ namespace ksmm::hopper {
 // follow: whole vectors are read, and bytes of two columns paired by permutation.
 template <class Tile>
 struct PlanesFragments {
-  static constexpr int J = Tile::j, P = Tile::planes;
+  static constexpr int J = Tile::j, P = Tile::planes, G = Tile::group;
   static constexpr int column_bytes = 2 * J;
-  static constexpr bool swaps = Tile::wide || J == 16;  // some lanes read the second column first (see first_of)
-  static constexpr bool joined = !Tile::split;          // both columns of a pair are one run of 4 J bytes
-  static constexpr int vector = joined ? (J % 4 == 0 ? 16 : J % 2 == 0 ? 8 : 4) : (P % 8 == 0 ? 16 : 4);
+  static constexpr bool joined = G == J;  // both columns of a pair are one run of 4 J bytes
+  // Some lanes read the second column first, and meet others in fewer banks.
+  static constexpr bool swaps = Tile::wide || (!joined && (J == 6 || J == 12 || J == 16));
+  static constexpr int vector = joined ? (J % 4 == 0   ? 16
+                                          : J % 2 == 0 ? 8
+                                                       : 4)
+                                       : (G % 8 == 0   ? 16
+                                          : G % 4 == 0 ? 8
+                                                       : 4);
   static constexpr int words = vector / 4;
 
   // The rows of a block of 8 may change places: the lanes that read together then meet in different banks.
   __device__ static int row_of(int g) {
     if constexpr (J == 4) return (g & 1) << 2 | g >> 1;
     if constexpr (J == 2) return (g & 3) << 1 | g >> 2;
+    if constexpr (J == 6 && joined) return (g & 1) | (g & 2) << 1 | g >> 2 << 1;
     return g;
   }
 
@@ -35,8 +42,7 @@ struct PlanesFragments {
   __device__ PlanesFragments(int warpgroup, int thread) {
     const int lane = thread % 32, row = thread / 32 * 16 + row_of(lane / 4) + (Tile::split ? 0 : warpgroup * 64);
     t = lane % 4;
-    constexpr int pitch = Tile::wide ? Tile::run_bytes : Tile::row_bytes;
-    x = static_cast<uint32_t>(row) * pitch;
+    x = static_cast<uint32_t>(row) * Tile::pitch;
     swizzle = Tile::row_bytes == 128 ? row % 8 : Tile::row_bytes == 64 ? row / 2 % 4 : 0;
     first_half = Tile::split ? static_cast<uint32_t>(warpgroup) * P * 2 : 0;
     const bool second_first = swaps && (Tile::wide ? lane / 4 % 2 == 1 : t >= 2);
@@ -64,22 +70,22 @@ struct PlanesFragments {
       asm volatile("ld.shared.b32 %0, [%1];" : "=r"(to[0]) : "r"(from));
   }
 
-  // `fragments[plane]` for columns 16 * step .. of the stage whose X begins at `base`.
-  __device__ void build(uint32_t (&fragments)[P][4], uint32_t base, int step) const {
-    constexpr uint32_t eight_rows = 8 * (Tile::wide ? Tile::run_bytes : Tile::row_bytes);
+  // `fragments` of a group of planes from `first` on, for columns 16 * step .. of the stage whose X begins at `base`.
+  __device__ void build(uint32_t (&fragments)[G][4], uint32_t base, int step, int first) const {
+    constexpr uint32_t eight_rows = 8 * Tile::pitch;
 #pragma unroll
     for (int pair = 0; pair < 2; ++pair)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const uint32_t byte = (16 * step + 8 * pair + 2 * t) * column_bytes + first_half;
-        uint32_t columns[2][(P + 1) / 2 * 2];
+        const uint32_t byte = (16 * step + 8 * pair + 2 * t) * column_bytes + first_half + 2 * first;
+        uint32_t columns[2][(G + 1) / 2 * 2];
         const uint32_t rows = base + half * eight_rows;
         if constexpr (joined)
           read_run(columns, rows, byte);
         else
           read_columns(columns, rows, byte);
 #pragma unroll
-        for (int plane = 0; plane < P; ++plane) fragments[plane][2 * pair + half] = paired(columns, plane);
+        for (int plane = 0; plane < G; ++plane) fragments[plane][2 * pair + half] = paired(columns, plane);
       }
   }
 
@@ -95,13 +101,13 @@ struct PlanesFragments {
     }
   }
 
-  // P elements of each of two columns.
+  // G elements of each of two columns.
   template <int SIZE>
   __device__ void read_columns(uint32_t (&columns)[2][SIZE], uint32_t rows, uint32_t byte) const {
 #pragma unroll
     for (int column = 0; column < 2; ++column)
 #pragma unroll
-      for (int at = 0; at < P / 2; at += words) {
+      for (int at = 0; at < G / 2; at += words) {
         uint32_t part[words];
         const uint32_t skip = column == 0 ? offset : column_bytes - offset;
         read(part, address(rows, byte + skip + 4 * at));

@@ -81,17 +81,16 @@ __device__ void produce_planes(const PlanesTask& task, const CUtensorMap& x, con
         else
           load(to, map, full, keep, at_coordinates...);
       };
-      if constexpr (Tile::wide) {
-        const int n = cluster.along_r() * Tile::own_n;
-        fetch(same_x, Tile::along_r > 1, stage + n * Tile::run_bytes, x, Keep::normal, origin.j, k, origin.i,
-              origin.n + n);
-      } else {
+      const int n = Tile::by_rows ? cluster.along_r() * Tile::own_n : 0;
 #pragma unroll
-        for (int own = 0; own < Tile::own_boxes; ++own) {
-          const int box = own * Tile::along_r + cluster.along_r();
-          fetch(same_x, Tile::along_r > 1, stage + box * Tile::n * Tile::row_bytes, x, Keep::normal,
-                k * Tile::j + box * (Tile::row_bytes / 2), origin.i, origin.n);
-        }
+      for (int own = 0; own < Tile::own_boxes; ++own) {
+        const int box = Tile::by_rows ? own : own * Tile::along_r + cluster.along_r();
+        char* const to = stage + box * Tile::n * Tile::row_bytes + n * Tile::pitch;
+        if constexpr (Tile::wide)
+          fetch(same_x, Tile::along_r > 1, to, x, Keep::normal, origin.j, k, origin.i, origin.n + n);
+        else
+          fetch(same_x, Tile::along_r > 1, to, x, Keep::normal, k * Tile::j + box * (Tile::row_bytes / 2), origin.i,
+                origin.n + n);
       }
       const int plane = cluster.along_n() * Tile::own_planes;
       char* const own_weight = stage + Tile::x_bytes + plane * Tile::plane_bytes;
@@ -116,7 +115,7 @@ __device__ uint64_t describe_plane(uint32_t address) {
 template <class T, class Tile>
 __device__ void consume_planes(const PlanesTask& task, uint32_t ring, PlanesShared<Tile>& shared, char* chunks,
                                const CUtensorMap& y, int warpgroup, int thread) {
-  constexpr int P = Tile::planes;
+  constexpr int P = Tile::planes, groups = P / Tile::group;
   const PlanesFragments<Tile> fragments(warpgroup, thread);
   const uint32_t first_plane = Tile::split ? warpgroup * P * Tile::plane_bytes : 0;
   const PlanesCluster<Tile> cluster;
@@ -132,14 +131,16 @@ __device__ void consume_planes(const PlanesTask& task, uint32_t ring, PlanesShar
       const uint32_t stage = ring + at.slot * Tile::stage_bytes;
       const uint32_t weight = stage + Tile::x_bytes + first_plane;
 #pragma unroll
-      for (int step = 0; step < Tile::k / 16; ++step) {
-        uint32_t rows[P][4];
-        fragments.build(rows, stage, step);
+      for (int part = 0; part < Tile::k / 16 * groups; ++part) {
+        const int step = part / groups, first = part % groups * Tile::group;
+        uint32_t rows[Tile::group][4];
+        fragments.build(rows, stage, step, first);
         begin_products();
 #pragma unroll
-        for (int plane = 0; plane < P; ++plane)
+        for (int at = 0; at < Tile::group; ++at)
           Products<T, Tile::r>::from_registers(
-              sums[plane], rows[plane], describe_plane<Tile>(weight + plane * Tile::plane_bytes + step * 32), true);
+              sums[first + at], rows[at], describe_plane<Tile>(weight + (first + at) * Tile::plane_bytes + step * 32),
+              true);
         commit_products();
         wait_for_products<0>();
       }
@@ -164,7 +165,8 @@ __global__ void __launch_bounds__(Tile::threads, 1)
     planes_kernel(const PlanesTask task, const __grid_constant__ CUtensorMap x,
                   const __grid_constant__ CUtensorMap weight, const __grid_constant__ CUtensorMap y) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  constexpr int registers = Tile::cluster > 1 ? 232 : 240, helper_registers = Tile::cluster > 1 ? 40 : 24;
+  constexpr bool helped = Tile::cluster > 1 && Tile::sums + 4 * Tile::group <= 200;  // else its loop spills a little
+  constexpr int registers = helped ? 232 : 240, helper_registers = helped ? 40 : 24;
   static_assert(registers_suffice<256, registers, 128, helper_registers>);
   extern __shared__ char dynamic[];
   __shared__ PlanesShared<Tile> shared;

@@ -172,36 +172,49 @@ struct PlanesStagedStore {
     }
   }
 
+  // Some lanes put down the second of their columns first, and meet others in half as many banks.
   __device__ static void fill(char* chunk, const float (&sums)[P][Tile::r / 2], int q, int warpgroup, int thread) {
     const int lane = thread % 32, t = lane % 4;
     const int first_plane = Tile::split ? warpgroup * P : 0;
     const int row = thread / 32 * 16 + PlanesFragments<Tile>::row_of(lane / 4);
+    const bool swaps = P % 2 == 0 && (row >> (Tile::j % 4 == 0 && Tile::j != 12 ? 0 : 2) & 1) != 0;
 #pragma unroll
-    for (int half = 0; half < 2; ++half)
+    for (int half = 0; half < 2; ++half) {
+      char* const to = chunk + (row + half * 8) * row_bytes + (2 * t * Tile::j + first_plane) * 2;
+      const auto bits = [&](int column, int plane) -> uint32_t {
+        return to_bits<T>(sums[plane][q * 4 + half * 2 + column]);
+      };
 #pragma unroll
       for (int column = 0; column < 2; ++column) {
-        char* to = chunk + (row + half * 8) * row_bytes + ((2 * t + column) * Tile::j + first_plane) * 2;
-        uint16_t bits[P];
+        if constexpr (P % 2 == 0) {
+          uint32_t words[P / 2];
 #pragma unroll
-        for (int plane = 0; plane < P; ++plane) bits[plane] = to_bits<T>(sums[plane][q * 4 + half * 2 + column]);
-        put(to, bits);
+          for (int w = 0; w < P / 2; ++w) {
+            const uint32_t own = bits(column, 2 * w) | bits(column, 2 * w + 1) << 16;
+            const uint32_t other = bits(column ^ 1, 2 * w) | bits(column ^ 1, 2 * w + 1) << 16;
+            words[w] = swaps ? other : own;
+          }
+          put(to + (swaps ? column ^ 1 : column) * 2 * Tile::j, words);
+        } else {
+#pragma unroll
+          for (int plane = 0; plane < P; ++plane)
+            *reinterpret_cast<uint16_t*>(to + 2 * (column * Tile::j + plane)) =
+                static_cast<uint16_t>(bits(column, plane));
+        }
       }
+    }
   }
 
-  __device__ static void put(char* to, const uint16_t (&bits)[P]) {
-    if constexpr (P % 8 == 0) {
+  __device__ static void put(char* to, const uint32_t (&words)[P / 2]) {
+    constexpr int size = P % 8 == 0 ? 4 : P % 4 == 0 ? 2 : 1;
 #pragma unroll
-      for (int at = 0; at < P; at += 8) {
-        const auto word = [&](int w) { return bits[at + 2 * w] | static_cast<uint32_t>(bits[at + 2 * w + 1]) << 16; };
-        *reinterpret_cast<uint4*>(to + 2 * at) = make_uint4(word(0), word(1), word(2), word(3));
-      }
-    } else if constexpr (P % 2 == 0) {
-#pragma unroll
-      for (int at = 0; at < P; at += 2)
-        *reinterpret_cast<uint32_t*>(to + 2 * at) = bits[at] | static_cast<uint32_t>(bits[at + 1]) << 16;
-    } else {
-#pragma unroll
-      for (int at = 0; at < P; ++at) *reinterpret_cast<uint16_t*>(to + 2 * at) = bits[at];
+    for (int w = 0; w < P / 2; w += size) {
+      if constexpr (size == 4)
+        *reinterpret_cast<uint4*>(to + 4 * w) = make_uint4(words[w], words[w + 1], words[w + 2], words[w + 3]);
+      else if constexpr (size == 2)
+        *reinterpret_cast<uint2*>(to + 4 * w) = make_uint2(words[w], words[w + 1]);
+      else
+        *reinterpret_cast<uint32_t*>(to + 4 * w) = words[w];
     }
   }
 };

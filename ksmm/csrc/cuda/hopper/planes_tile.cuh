@@ -25,8 +25,10 @@ struct PlanesTile {
   static constexpr int run_bytes = K_ * J_ * 2;  // what a row n has of a step
   static constexpr int row_bytes = WIDE ? 32 : run_bytes % 128 == 0 ? 128 : 64;
   static constexpr int boxes = WIDE ? 1 : run_bytes / row_bytes;
-  // What a block fetches of them: some of the boxes, or (WIDE) some of their rows n.
-  static constexpr int own_boxes = WIDE ? 1 : boxes / ALONG_R, own_n = WIDE ? n / ALONG_R : n;
+  static constexpr int pitch = WIDE ? run_bytes : row_bytes;  // from a row n to the next in a box
+  // What a block fetches of them: some of the boxes, or some of the rows n of all.
+  static constexpr bool by_rows = boxes % ALONG_R != 0;
+  static constexpr int own_boxes = by_rows ? boxes : boxes / ALONG_R, own_n = by_rows ? n / ALONG_R : n;
   static constexpr int x_bytes = n * run_bytes;
 
   // W in shared memory: [plane][r][k], rows of 2 K bytes, swizzled by as much.
@@ -36,6 +38,9 @@ struct PlanesTile {
   static constexpr int own_planes = J_ / ALONG_N;  // that a block fetches
   static constexpr int stage_bytes = x_bytes + weight_bytes;
   static constexpr int sums = planes * R_ / 2;  // of a thread
+  // The planes that are multiplied at a time: all, or as many as leave the sums in registers, with four for each.
+  static constexpr bool all_fit = sums + 4 * planes <= 208;
+  static constexpr int group = all_fit ? planes : planes % 4 == 0 ? 4 : 2;
 
   // Y leaves a thread as runs of 4 J bytes. Where one instruction of a warp would write parts of sectors (which cost as
   // much as several whole ones), chunks of 8 columns r pass through shared memory to the copy engine; where Y is
@@ -49,12 +54,13 @@ struct PlanesTile {
   static constexpr int shared_bytes = STAGES * stage_bytes + chunks * chunk_bytes + 1024;  // aligned to 1,024
 
   static_assert(K_ == 16 || K_ == 32 || K_ == 64, "rows of W are as long as a swizzle: 32, 64 or 128 bytes");
-  static_assert(WIDE ? J_ == 16 && SPLIT : J_ <= 16, "wide tiles take one sector: 16 j");
+  static_assert(WIDE ? J_ == 16 && SPLIT : J_ <= 16 || J_ == 24, "wide tiles take one sector: 16 j");
   static_assert(WIDE || run_bytes % row_bytes == 0, "boxes of X are whole");
   static_assert(R_ % 8 == 0 && R_ <= 256, "the matrix instructions have 8 to 256 columns");
   static_assert(stage_bytes % 1024 == 0 && x_bytes % 1024 == 0, "every swizzle starts at a multiple of its period");
-  static_assert(sums <= 192, "the sums must fit into a thread's 240 registers, with what is multiplied");
-  static_assert(WIDE ? n % ALONG_R == 0 : boxes % ALONG_R == 0, "blocks that share X fetch as much of it each");
+  static_assert(sums + 4 * group <= 208, "the sums must fit into a thread's 240 registers, with what is multiplied");
+  static_assert(planes % group == 0, "groups of planes are equal");
+  static_assert(n % ALONG_R == 0, "blocks that share X fetch as much of it each");
   static_assert(J_ % ALONG_N == 0, "blocks that share W fetch as many planes each");
   static_assert(cluster == 1 || cluster == 2 || cluster == 4, "clusters that a Machine counts");
   static_assert(!BUFFERED || (!SPLIT && 2 * R_ * J_ % 128 == 0), "two warpgroups buffer whole chunks each");
