@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "../configuration.h"
-#include "planes_tile.cuh"
+#include "planes_slowness.cuh"
 #include "planes_weight.h"
 #include "tensor_map.h"
 
@@ -70,71 +70,6 @@ bool planes_takes(const Problem& problem, const Operands& operands, const Machin
          planes_y_is_aligned<Tile>(problem, operands);
 }
 
-// Tiles of three and six planes take longer to write, and less for each k, than all others: what an H200 took for eight
-// patterns, within 6 %; buffered ones on an H100 for five, 0.85 to 1.06 of it, and 64 rows of six planes for three.
-template <class Tile, bool PREPARED>
-double seconds_of_uneven_tile(double columns) {
-  if (Tile::j == 6)
-    return (Tile::k != 16 ? 1.0 : Tile::r == 48 ? 1.3 : PREPARED ? 1.2 : 1.75) * (2.2e-6 + 27e-9 * columns);
-  if (Tile::buffered) return Tile::r == 128 ? 3.2e-6 + 23.3e-9 * columns : 0.85e-6 + 19e-9 * columns;
-  return 44e-9 * Tile::r + (Tile::r == 128 ? 21e-9 : 17e-9) * columns;
-}
-
-// What the L2 cache gives beside the rate that it is said to have: measured on an H200, boxes of neighbouring blocks
-// come at twice the rate; on H100s less, where W comes by stages.
-template <class Tile, bool PREPARED>
-constexpr double planes_cache_share() {
-  if (Tile::wide) return 1.15;
-  if (!PREPARED) return 1.9;
-  return !Tile::split ? 1.6 : Tile::cluster > 1 ? 1.2 : 1.5;
-}
-
-// How much longer than others sectors take for the same, on H100s: rows beyond b, blocks that share nothing, and quads
-// of which several take b; 48 rows cost more where lines of memory hold several sectors of a row.
-template <class Tile, bool PREPARED>
-double sectors_slowness(const Problem& problem) {
-  const auto& [a, b, c, d, batch, dtype, layout, precision] = problem;
-  const int64_t tiles_r = parts_of(b, Tile::r * Tile::along_r);
-  const double padding = static_cast<double>(tiles_r * Tile::r * Tile::along_r) / static_cast<double>(b) - 1;
-  const double sharing = Tile::cluster == 1 ? 1.15 : Tile::cluster == 4 && tiles_r > 1 ? 1.5 : 1;
-  const double rows = Tile::r == 32 && Tile::cluster == 2 && b > 64 && d >= 64 ? 1.25
-                      : Tile::r != 48                                          ? 1
-                      : d < 48                                                 ? 0.88
-                      : d < 64                                                 ? 0.95
-                      : b % 96 != 0                                            ? 1.6
-                      : d == 64                                                ? 0.95
-                                                                               : 1.15;
-  return (1 + 0.4 * padding) * sharing * rows * (PREPARED && a * d * (b + c) <= 8192 ? 0.9 : 1);
-}
-
-// The same for tiles of all planes.
-template <class Tile, bool PREPARED>
-double planes_slowness(const Problem& problem) {
-  const int64_t b = problem.b, c = problem.c;
-  if (Tile::wide) return sectors_slowness<Tile, PREPARED>(problem);
-  if (Tile::buffered && Tile::j == 4) return b >= 768 && c >= 768 ? 0.87 : 1.03;
-  if (Tile::buffered && c < 64) return 1.05;
-  if (Tile::buffered) return c <= 64 ? 0.9 : b <= 96 ? 0.8 : Tile::r == 128 ? 0.93 : 1.08;
-  if (Tile::j == 24 && PREPARED) return Tile::cluster > 1 ? 1.22 : 1.05;
-  if (Tile::j == 24) return Tile::cluster > 1 ? 1.15 : 0.9;
-  if (Tile::j == 12 && !PREPARED && b > 64) return Tile::r == 32 ? 1.25 : 1.1;
-  if (Tile::j == 8 && Tile::r == 48) return PREPARED && Tile::cluster == 1 ? 1 : 1.15;
-  if (Tile::j == 8 && Tile::r == 32) return 1.1;
-  if (Tile::j == 8 && PREPARED) return 0.86;
-  if (Tile::j == 16 && Tile::r == 48) return PREPARED && Tile::cluster > 1 && b < 384 ? 1.15 : 1;
-  return PREPARED && Tile::j == 16 && b >= 2 * c ? 1.15 : 1;
-}
-
-// Of a row of four blocks for a tile, as 26 patterns took on an H100, mostly within a quarter; long rows of X and Y
-// take longer, but with d of 48 only very long ones.
-template <class Tile, bool PREPARED>
-double seconds_of_row(const Problem& problem) {
-  const auto& [a, b, c, d, batch, dtype, layout, precision] = problem;
-  const double row_bytes = 1.0 * a * d * (b + c);
-  const double far = std::clamp(1 + (row_bytes - (d == 48 ? 50e3 : 18e3)) / 35e3, 1.0, 2.4);
-  return 4e-6 + parts_of(c, 16) * (Tile::r == 48 ? 0.8e-6 : 0.55e-6) * far * (PREPARED ? 1 : 1.6);
-}
-
 // Memory, the L2 cache (every block fetches its X and W from there), the copy engine (which takes about three cycles
 // for a row, however short, or 2.4 in steps of 16 k of which both warpgroups take all planes) and the matrix units,
 // whichever is slowest, for as many rounds of tiles as there are.
@@ -176,7 +111,7 @@ double planes_seconds(const Problem& problem, const Machine& machine) {
   // two planes of half a step more: 1.25 times as long for 1,192,48,2 and 4,48,48,2
   const double cut = Tile::j == 2 && problem.c % Tile::k != 0 ? 1.25 : 1;
   const double expected =
-      far * idle * cut * halves * planes_slowness<Tile, PREPARED>(problem) *
+      far * idle * cut * halves * slowness_of_planes<Tile, PREPARED>(problem) *
       (0.85 * std::max(memory, meets * std::max({cache, engine, matrix})) + 0.05 * meets * (cache + engine + matrix));
   const double slower = 132 * 41.6e9 / machine.cache_rate;  // than an H200
   const double uneven_tiles =

@@ -1,0 +1,90 @@
+// What was measured of tiles of planes beyond the cost model of planes_launch.cuh. Host code.
+#pragma once
+
+#include <algorithm>
+
+#include "../configuration.h"
+#include "planes_tile.cuh"
+
+namespace ksmm::hopper {
+
+// Tiles of three and six planes take longer to write, and less for each k, than all others: what an H200 took for eight
+// patterns, within 6 %; buffered ones on an H100 for five, 0.85 to 1.06 of it, and 64 rows of six planes for three.
+template <class Tile, bool PREPARED>
+double seconds_of_uneven_tile(double columns) {
+  if (Tile::j == 6)
+    return (Tile::k != 16 ? 1.0 : Tile::r == 48 ? 1.3 : PREPARED ? 1.2 : 1.75) * (2.2e-6 + 27e-9 * columns);
+  if (Tile::buffered) return Tile::r == 128 ? 3.2e-6 + 23.3e-9 * columns : 0.85e-6 + 19e-9 * columns;
+  return 44e-9 * Tile::r + (Tile::r == 128 ? 21e-9 : 17e-9) * columns;
+}
+
+// What the L2 cache gives beside the rate that it is said to have: measured on an H200, boxes of neighbouring blocks
+// come at twice the rate; on H100s less, where W comes by stages.
+template <class Tile, bool PREPARED>
+constexpr double planes_cache_share() {
+  if (Tile::wide) return 1.15;
+  if (!PREPARED) return 1.9;
+  return !Tile::split ? 1.6 : Tile::cluster > 1 ? 1.2 : 1.5;
+}
+
+// Sectors of 48 rows and of pairs against others, on H100s: they cost more where lines of memory hold several sectors
+// of a row.
+template <class Tile, bool PREPARED>
+double slowness_of_shared_lines(const Problem& problem) {
+  const int64_t b = problem.b, d = problem.d;
+  if (Tile::r == 32) return Tile::cluster == 2 && b > 64 && d >= 64 ? 1.25 : 1;
+  if (Tile::r != 48) return 1;
+  if (d < 48) return 0.88;
+  if (d < 64) return PREPARED ? 0.95 : 1.02;
+  return b % 96 != 0 ? 1.6 : d == 64 ? 0.95 : 1.15;
+}
+
+// How much longer than others sectors take for the same, on H100s: rows beyond b, blocks that share nothing, and quads
+// of which several take b.
+template <class Tile, bool PREPARED>
+double slowness_of_sectors(const Problem& problem) {
+  const auto& [a, b, c, d, batch, dtype, layout, precision] = problem;
+  const int64_t tiles_r = parts_of(b, Tile::r * Tile::along_r);
+  const double padding = static_cast<double>(tiles_r * Tile::r * Tile::along_r) / static_cast<double>(b) - 1;
+  const double sharing = Tile::cluster == 1 ? 1.15 : Tile::cluster == 4 && tiles_r > 1 ? 1.5 : 1;
+  return (1 + 0.4 * padding) * sharing * slowness_of_shared_lines<Tile, PREPARED>(problem) *
+         (PREPARED && a * d * (b + c) <= 8192 ? 0.9 : 1);
+}
+
+// The same for tiles of all planes whose Y is buffered, and others.
+template <class Tile>
+double slowness_of_buffered(const Problem& problem) {
+  const int64_t b = problem.b, c = problem.c;
+  if (Tile::j == 4) return b >= 768 && c >= 768 ? 0.87 : 1.03;
+  if (c <= 64) return c < 64 ? 1.05 : 0.9;
+  return b <= 96 ? 0.8 : Tile::r == 128 ? 0.93 : 1.08;
+}
+
+template <class Tile, bool PREPARED>
+double slowness_of_planes(const Problem& problem) {
+  const int64_t b = problem.b, c = problem.c;
+  constexpr bool shares = Tile::cluster > 1;
+  if (Tile::wide) return slowness_of_sectors<Tile, PREPARED>(problem);
+  if (Tile::buffered) return slowness_of_buffered<Tile>(problem);
+  if (Tile::j == 4 && shares) return b < 512 || c < 512 ? 1.1 : problem.a * (b + c) > 15000 ? 1.08 : 1;
+  if (Tile::j == 8 && Tile::r == 48) return !PREPARED ? 1.15 : shares ? 1.27 : 1;
+  if (Tile::j == 8 && Tile::r == 40) return PREPARED ? 0.86 : 1.08;
+  if (Tile::j == 8 && Tile::r == 32) return 1.1;
+  if (Tile::j == 12 && !PREPARED && b > 64) return Tile::r == 32 ? 1.25 : 1.1;
+  if (Tile::j == 16 && Tile::r == 48) return PREPARED && shares && b < 384 ? 1.15 : 1;
+  if (Tile::j == 16) return PREPARED && b >= 2 * c ? 1.15 : 1;
+  if (Tile::j == 24) return PREPARED ? (shares ? 1.22 : 1.05) : shares ? 1.15 : 0.9;
+  return 1;
+}
+
+// Of a row of four blocks for a tile, as 26 patterns took on an H100, mostly within a quarter; long rows of X and Y
+// take longer, but with d of 48 only very long ones.
+template <class Tile, bool PREPARED>
+double seconds_of_row(const Problem& problem) {
+  const auto& [a, b, c, d, batch, dtype, layout, precision] = problem;
+  const double row_bytes = 1.0 * a * d * (b + c);
+  const double far = std::clamp(1 + (row_bytes - (d == 48 ? 50e3 : 18e3)) / 35e3, d == 48 ? 1 : 1.2, 2.4);
+  return 4e-6 + parts_of(c, 16) * (Tile::r == 48 ? 0.8e-6 : 0.55e-6) * far * (PREPARED ? 1 : 1.6);
+}
+
+}  // namespace ksmm::hopper
