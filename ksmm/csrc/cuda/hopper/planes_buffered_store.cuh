@@ -2,6 +2,7 @@
 // each other alone, and the copy engine writes while the next tile is multiplied.
 #pragma once
 
+#include "copy.cuh"
 #include "planes_store.cuh"
 
 namespace ksmm::hopper {

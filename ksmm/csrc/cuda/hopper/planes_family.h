@@ -2,10 +2,11 @@
 // WIDE) and, where it is a cluster's, how many of its blocks are along r, and along n; then whether Y is buffered.
 // WEIGHT: W comes DIRECT from its tensor, or is EITHER that or prepared by stages (planes_weight.h).
 //
-// More rows R mean that X is read less often, and more sums to hold. R of 24 and 48 leave no padding where b is a
-// multiple of 48; a long step K fetches longer rows of W, which the copy engine prefers, but leaves room for two stages
-// alone. A pair shares X, which comes half as often out of the L2 cache, and row by row through the copy engine; a quad
-// shares W, too. Buffered Y leaves in rows of 128 bytes, where two and three planes of 8 r have 32 and 48.
+// More rows R mean that X is read less often, and more sums to hold: of 192 for a thread, a group of planes is
+// multiplied at a time. R of 24 and 48 leave no padding where b is a multiple of 48; a long step K fetches longer rows
+// of W, which the copy engine prefers, but leaves room for two stages alone. A pair, or a row of four, shares X, which
+// comes half as often out of the L2 cache, and row by row through the copy engine; a quad shares W, too. Buffered Y
+// leaves in rows of 128 bytes, where two and three planes of 8 r have 32 and 48.
 #define KSMM_PLANES_TILES                                                                   \
   KSMM_TILE("planes j2 r192 k32", DIRECT, 2, 192, 32, 4, false, false)                      \
   KSMM_TILE("planes j2 r128 k32", DIRECT, 2, 128, 32, 5, false, false)                      \

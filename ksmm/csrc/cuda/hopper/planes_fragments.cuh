@@ -13,15 +13,11 @@ template <class Tile>
 struct PlanesFragments {
   static constexpr int J = Tile::j, P = Tile::planes, G = Tile::group;
   static constexpr int column_bytes = 2 * J;
-  static constexpr bool joined = G == J;  // both columns of a pair are one run of 4 J bytes
+  static constexpr bool joined = G == J;  // both columns of a pair are one run
   // Some lanes read the second column first, and meet others in fewer banks.
   static constexpr bool swaps = Tile::wide || (!joined && (J == 6 || J == 12 || J == 16));
-  static constexpr int vector = joined ? (J % 4 == 0   ? 16
-                                          : J % 2 == 0 ? 8
-                                                       : 4)
-                                       : (G % 8 == 0   ? 16
-                                          : G % 4 == 0 ? 8
-                                                       : 4);
+  static constexpr int contiguous = joined ? 4 * J : 2 * G;  // bytes
+  static constexpr int vector = contiguous % 16 == 0 ? 16 : contiguous % 8 == 0 ? 8 : 4;
   static constexpr int words = vector / 4;
 
   // The rows of a block of 8 may change places: the lanes that read together then meet in different banks.

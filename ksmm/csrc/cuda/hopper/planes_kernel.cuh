@@ -7,6 +7,7 @@
 #include "overlap.cuh"
 #include "planes_buffered_store.cuh"
 #include "planes_fragments.cuh"
+#include "planes_staged_store.cuh"
 #include "products.cuh"
 
 namespace ksmm::hopper {

@@ -39,8 +39,7 @@ struct PlanesTile {
   static constexpr int stage_bytes = x_bytes + weight_bytes;
   static constexpr int sums = planes * R_ / 2;  // of a thread
   // The planes that are multiplied at a time: all, or as many as leave the sums in registers, with four for each.
-  static constexpr bool all_fit = sums + 4 * planes <= 208;
-  static constexpr int group = all_fit ? planes : planes % 4 == 0 ? 4 : 2;
+  static constexpr int group = sums + 4 * planes <= 208 ? planes : planes % 4 == 0 ? 4 : 2;
 
   // Y leaves a thread as runs of 4 J bytes. Where one instruction of a warp would write parts of sectors (which cost as
   // much as several whole ones), chunks of 8 columns r pass through shared memory to the copy engine; where Y is
