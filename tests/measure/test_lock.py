@@ -244,8 +244,8 @@ CHOOSER = textwrap.dedent(
 @pytest.mark.cuda
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_the_gpu_that_was_locked_is_the_one_that_is_used():
-    count = torch.cuda.device_count()
-    run = subprocess.run(
-        [sys.executable, "-c", CHOOSER, str(count - 1)], capture_output=True, text=True, check=True, timeout=120
-    )
-    assert run.stdout.strip() == f"GPU-{torch.cuda.get_device_properties(count - 1).uuid}"
+    last = torch.cuda.device_count() - 1
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    name = visible.split(",")[last] if visible else str(last)
+    run = subprocess.run([sys.executable, "-c", CHOOSER, name], capture_output=True, text=True, check=True, timeout=120)
+    assert run.stdout.strip() == f"GPU-{torch.cuda.get_device_properties(last).uuid}"
