@@ -12,7 +12,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 SHARED_FOLDERS = ("tests/slurm/", "tests/workflow/")
-SPREAD_FILES = ("tests/cuda/test_compiles.py",)
+SPREAD_FILES = ("tests/cuda/test_compiles.py", "tests/cuda/test_emulation.py")
 
 
 class Together(LoadScopeScheduling):
