@@ -2,6 +2,8 @@
 #include <ATen/Parallel.h>
 #include <torch/library.h>
 
+#include <algorithm>
+
 #include "operators.h"
 
 namespace {
@@ -36,9 +38,14 @@ at::Tensor weight_gradient_cpu(const at::Tensor& x, const at::Tensor& y, int64_t
   return weight_gradient_batched(x, y, a, d);
 }
 
-at::Tensor weight_gradient_first_cpu(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d, int64_t parts) {
-  check_gradient_first(x, y, a, d, parts);
-  return weight_gradient_of_planes(x, y, a, d, planes_permuted);
+// Sums in float32 are of 64 rows, and then of those: PyTorch's products add row after row, with errors that grow with
+// the root of their number. Of more rows where the parts would be larger than x and y.
+at::Tensor weight_gradient_first_cpu(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d, int64_t wanted) {
+  check_gradient_first(x, y, a, d, wanted);
+  const int64_t n = x.size(0), c = x.size(1) / (a * d), b = y.size(1) / (a * d);
+  const int64_t parts = b * c == 0 ? 0 : std::min(n / 64, n * (b + c) / (b * c));
+  if (x.scalar_type() != at::kFloat || parts < 2) return weight_gradient_of_planes(x, y, a, d, planes_permuted);
+  return weight_gradient_in_parts(x.t(), y.t(), a, d, parts).permute({0, 2, 3, 1}).contiguous();
 }
 
 }  // namespace
