@@ -1,6 +1,9 @@
 """The notebooks run from end to end on synthetic tables, alone, and are committed without outputs."""
 
 import importlib.util
+import json
+import subprocess
+import sys
 
 import nbformat
 import pandas as pd
@@ -62,6 +65,17 @@ def test_what_is_published_sets_the_parameters_that_a_notebook_has():
     values = dict.fromkeys(("table", "device", "dtype", "layout", "output"), "x")
     assert module.taken(NOTEBOOKS["layout_study"], values) == values
     assert set(module.taken(NOTEBOOKS["vit_submodules"], values)) == set(values) - {"layout"}
+
+
+def test_what_is_published_names_no_folder_of_the_machine(small_table, tmp_path):
+    write_table(small_table, tmp_path / "time.csv")
+    script, output = FIGURES.parent / "workflow/scripts/execute_notebook.py", tmp_path / "deep" / "study-float32.ipynb"
+    command = [sys.executable, script, NOTEBOOKS["memory_rewrite"], "--table", tmp_path / "time.csv"]
+    options = ["--device", small_table.device[0], "--dtype", "float32", "--output", output]
+    subprocess.run([*command, *options], check=True, timeout=300)
+    assert str(tmp_path) not in output.read_text() + output.with_suffix(".html").read_text()
+    written = json.loads(output.read_text())["metadata"]["papermill"]
+    assert (written["input_path"], written["output_path"]) == ("memory_rewrite.ipynb", output.name)
 
 
 def test_memory_rewrite(small_table, tmp_path):

@@ -204,6 +204,14 @@ def test_what_cannot_be_redrawn_is_refused_and_nothing_is_copied(run, spoil, sai
     assert said in capsys.readouterr().err
 
 
+def test_a_file_that_names_a_folder_of_the_machine_is_refused_and_nothing_is_copied(run, capsys):
+    add(run.results, "notebooks/study.ipynb")
+    (run.results / "notebooks/study.ipynb").write_text(f'"output_path": "{run.results.absolute()}/study.ipynb"')
+    assert run(code=2) == {}
+    said = capsys.readouterr().err
+    assert f"notebooks/study.ipynb names {run.results.absolute().parent}" in said and "make figures" in said
+
+
 def test_a_copy_that_fails_leaves_what_was_published_as_it_was(run, monkeypatch):
     before = run()
     shutil.rmtree(run.results)

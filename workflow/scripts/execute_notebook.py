@@ -45,6 +45,7 @@ def main() -> None:
         )
     except papermill.PapermillExecutionError as error:
         sys.exit(f"{arguments.notebook} failed; the notebook up to the error is {failed}\n{error}")
+    forget_folders(failed, arguments.notebook, arguments.output)
     write_html(failed, arguments.output.with_suffix(".html"))
     failed.replace(arguments.output)
 
@@ -73,6 +74,13 @@ def parameter_fault(parameters: dict[str, str]) -> str | None:
     for error in jsonschema.Draft202012Validator(schema).iter_errors(parameters):
         return f"parameter {'.'.join(map(str, error.path))}: {error.message}"
     return None
+
+
+def forget_folders(executed: Path, notebook: Path, output: Path) -> None:
+    """Leaves of the paths that papermill writes down the names of the files: folders are this machine's."""
+    content = nbformat.read(executed, as_version=4)
+    content.metadata["papermill"] |= {"input_path": notebook.name, "output_path": output.name}
+    nbformat.write(content, executed)
 
 
 def write_html(notebook: Path, path: Path) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -37,7 +38,8 @@ def publish(device: str, results: Path, published: Path) -> bool:
         Whether figures and tables were copied, too: not where the published ones show more than this run has.
 
     Raises:
-        PublishError: there is no run, a study is published already, or a table was not made of its records.
+        PublishError: there is no run, a study is published already, a table was not made of its records, or a file
+            names a folder of this machine.
         RecordError, TableError: a record, a table cannot be used.
         OSError: a file cannot be read or copied; what was published is as it was.
     """
@@ -58,6 +60,7 @@ def publish(device: str, results: Path, published: Path) -> bool:
             shutil.copytree(published, whole)
         copy_studies(records, results, whole)
         copy_others([*MADE, *(DRAWN if drawn else ())], results, whole)
+        check_no_folder(whole, results.absolute().parent)
         put_in_place(whole, published)
     return drawn
 
@@ -84,6 +87,14 @@ def copy_others(names: list[str], results: Path, target: Path) -> None:
             shutil.copytree(results / name, target / name, dirs_exist_ok=True)
         elif (results / name).exists():
             shutil.copy(results / name, target)
+
+
+def check_no_folder(whole: Path, folder: Path) -> None:
+    """Raises PublishError if a file names that folder of this machine."""
+    for file in sorted(whole.rglob("*")):
+        if file.is_file() and os.fsencode(folder) in file.read_bytes():
+            name = file.relative_to(whole)
+            raise PublishError(f"{name} names {folder}, a folder of this machine; make that file again: make figures")
 
 
 def put_in_place(whole: Path, published: Path) -> None:
