@@ -57,7 +57,8 @@ struct PlanesTile {
   static_assert(WIDE || run_bytes % row_bytes == 0, "boxes of X are whole");
   static_assert(R_ % 8 == 0 && R_ <= 256, "the matrix instructions have 8 to 256 columns");
   static_assert(stage_bytes % 1024 == 0 && x_bytes % 1024 == 0, "every swizzle starts at a multiple of its period");
-  static_assert(sums + 4 * group <= 208, "the sums must fit into a thread's 240 registers, with what is multiplied");
+  static_assert(sums <= 192 && sums + 4 * group <= 208,
+                "the sums must fit into a thread's 240 registers, with what is multiplied");
   static_assert(planes % group == 0, "groups of planes are equal");
   static_assert(n % ALONG_R == 0, "blocks that share X fetch as much of it each");
   static_assert(J_ % ALONG_N == 0, "blocks that share W fetch as many planes each");
