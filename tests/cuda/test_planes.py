@@ -38,7 +38,7 @@ def compiled_tiles() -> list[Tile]:
         raise ValueError(f"{len(listed_tiles)} of the tiles in planes_family.h are understood; mend the pattern above")
     tiles = []
     for name, weight, listed in listed_tiles:
-        j, _, _, _, _, wide, *rest = (value.strip() for value in listed.split(","))
+        j, _, _, _, _, _, wide, *rest = (value.strip() for value in listed.split(","))
         d = (24, 40) if wide == "true" else (int(j),)
         shares, buffered = any(int(along) > 1 for along in rest[:2]), rest[2:] == ["true"]
         tiles += [Tile(name + way, d, shares, buffered) for way in ("", " prepared")[: 1 + (weight == "EITHER")]]

@@ -1,5 +1,5 @@
-// Brings the sums of a tile of the planes kernel to Y through two chunks of shared memory in turn, from where the copy
-// engine writes them.
+// Brings the sums of a tile of the planes kernel to Y through a chunk of shared memory, or two in turn, from where the
+// copy engine writes them.
 #pragma once
 
 #include "copy.cuh"
@@ -21,14 +21,14 @@ struct PlanesStagedStore {
                                const float (&sums)[P][Tile::r / 2], int warpgroup, int thread, int& turn) {
     const bool issues = thread == 0 && (!Tile::split || warpgroup == 0);
     const int barrier = 1 + (Tile::split ? 0 : warpgroup);
-    char* own = chunks + (Tile::split ? 0 : warpgroup * 2 * Tile::chunk_bytes);
+    char* own = chunks + (Tile::split ? 0 : warpgroup * Tile::turns * Tile::chunk_bytes);
     const int first_n = origin.n + (Tile::split ? 0 : warpgroup * 64);
 #pragma unroll
     for (int q = 0; q < Tile::r / 8; ++q) {
       if (origin.r + q * 8 >= task.b) break;
       char* chunk = own + turn * Tile::chunk_bytes;
-      turn ^= 1;
-      if (issues) wait_for_store_reads<1>();
+      turn = (turn + 1) % Tile::turns;
+      if (issues) wait_for_store_reads<Tile::turns - 1>();
       synchronize(barrier, barrier_threads);
       fill(chunk, sums, q, warpgroup, thread);
       fence_for_engines();

@@ -5,21 +5,22 @@
 
 namespace ksmm::hopper {
 
-// A block computes N rows of Y by R rows of W for J consecutive j, its planes, from steps of K columns. Its two
-// consumer warpgroups have 64 rows n each and all planes, or (SPLIT) the same 64 rows and half of the planes each.
+// A block computes N rows of Y by R rows of W for J consecutive j, its planes, from steps of K columns, of which
+// X_STAGES are in shared memory or on their way of X, and WEIGHT_STAGES of W. Its two consumer warpgroups have 64 rows
+// n each and all planes, or (SPLIT) the same 64 rows and half of the planes each.
 // WIDE: d is more than 16 and its runs of J are fetched one by one; else J is d, and (k, j) are fetched as one run.
 // Blocks of a cluster are ALONG_R neighbours along r, which share X, by ALONG_N along n, which share W: each fetches a
 // part for all of them. BUFFERED: shared memory has room for all Y of a tile, which leaves it while the next tile is
 // multiplied.
-template <int J_, int R_, int K_, int STAGES, bool SPLIT, bool WIDE, int ALONG_R = 1, int ALONG_N = 1,
-          bool BUFFERED = false>
+template <int J_, int R_, int K_, int X_STAGES, int WEIGHT_STAGES, bool SPLIT, bool WIDE, int ALONG_R = 1,
+          int ALONG_N = 1, bool BUFFERED = false>
 struct PlanesTile {
-  static constexpr int j = J_, r = R_, k = K_, stages = STAGES;
+  static constexpr int j = J_, r = R_, k = K_, x_stages = X_STAGES, weight_stages = WEIGHT_STAGES;
   static constexpr int along_r = ALONG_R, along_n = ALONG_N, cluster = ALONG_R * ALONG_N;
   static constexpr bool split = SPLIT, wide = WIDE, buffered = BUFFERED;
   static constexpr int planes = SPLIT ? J_ / 2 : J_;  // of a warpgroup
   static constexpr int n = SPLIT ? 64 : 128;
-  static constexpr int threads = 3 * 128;  // two warpgroups consume, one produces
+  static constexpr int threads = 3 * 128;  // two warpgroups consume; of the third, a warp each fetches X and W
 
   // X in shared memory: boxes of N rows of row_bytes each, swizzled by as much.
   static constexpr int run_bytes = K_ * J_ * 2;  // what a row n has of a step
@@ -36,7 +37,7 @@ struct PlanesTile {
   static constexpr int plane_bytes = R_ * weight_row_bytes;
   static constexpr int weight_bytes = J_ * plane_bytes;
   static constexpr int own_planes = J_ / ALONG_N;  // that a block fetches
-  static constexpr int stage_bytes = x_bytes + weight_bytes;
+  static constexpr int ring_bytes = X_STAGES * x_bytes + WEIGHT_STAGES * weight_bytes;
   static constexpr int sums = planes * R_ / 2;  // of a thread
   // The planes that are multiplied at a time: all, or as many as leave the sums in registers, with four for each.
   static constexpr int group = sums + 4 * planes <= 208 ? planes : planes % 4 == 0 ? 4 : 2;
@@ -49,14 +50,23 @@ struct PlanesTile {
   static constexpr int chunk_row_bytes = BUFFERED ? 128 : 16 * J_;
   static constexpr int chunk_bytes = chunk_rows * chunk_row_bytes;
   static constexpr int chunks_of_rows = 2 * R_ * J_ / chunk_row_bytes;  // of 64 rows n
-  static constexpr int chunks = !staged ? 0 : BUFFERED ? 2 * chunks_of_rows : SPLIT ? 2 : 4;
-  static constexpr int shared_bytes = STAGES * stage_bytes + chunks * chunk_bytes + 1024;  // aligned to 1,024
+  // Staged chunks leave in turns, two of a warpgroup (of both, where they share them) or one, where no more fit.
+  static constexpr int most_bytes = 227 * 1024 - 1024;  // of a block, but for what aligns the rings to 1,024
+  static constexpr int sharing = SPLIT ? 1 : 2;         // warpgroups with chunks of their own
+  static constexpr int turns = ring_bytes + 2 * sharing * chunk_bytes <= most_bytes ? 2 : 1;
+  static constexpr int chunks = !staged ? 0 : BUFFERED ? 2 * chunks_of_rows : turns * sharing;
+  static constexpr int shared_bytes = ring_bytes + chunks * chunk_bytes + 1024;
+
+  // Whether a stage of X is given back once it is in registers, and not when it has been multiplied. A block alone then
+  // runs ahead of its neighbours, and asks the L2 cache again for what they ask for; measured on an H100, it is faster
+  // for these.
+  static constexpr bool early = cluster > 1 || BUFFERED || (staged && sums == 192);
 
   static_assert(K_ == 16 || K_ == 32 || K_ == 64, "rows of W are as long as a swizzle: 32, 64 or 128 bytes");
   static_assert(WIDE ? J_ == 16 && SPLIT : J_ <= 16 || J_ == 24, "wide tiles take one sector: 16 j");
   static_assert(WIDE || run_bytes % row_bytes == 0, "boxes of X are whole");
   static_assert(R_ % 8 == 0 && R_ <= 256, "the matrix instructions have 8 to 256 columns");
-  static_assert(stage_bytes % 1024 == 0 && x_bytes % 1024 == 0, "every swizzle starts at a multiple of its period");
+  static_assert(weight_bytes % 1024 == 0 && x_bytes % 1024 == 0, "every swizzle starts at a multiple of its period");
   static_assert(sums <= 192 && sums + 4 * group <= 208,
                 "the sums must fit into a thread's 240 registers, with what is multiplied");
   static_assert(planes % group == 0, "groups of planes are equal");
@@ -64,7 +74,8 @@ struct PlanesTile {
   static_assert(J_ % ALONG_N == 0, "blocks that share W fetch as many planes each");
   static_assert(cluster == 1 || cluster == 2 || cluster == 4, "clusters that a Machine counts");
   static_assert(!BUFFERED || (!SPLIT && 2 * R_ * J_ % 128 == 0), "two warpgroups buffer whole chunks each");
-  static_assert(STAGES >= 2 && shared_bytes <= 227 * 1024, "a block has 227 KB of shared memory");
+  static_assert(X_STAGES >= 2 && WEIGHT_STAGES >= 2, "one stage comes while another is multiplied");
+  static_assert(shared_bytes <= 227 * 1024, "a block has 227 KB of shared memory");
 };
 
 }  // namespace ksmm::hopper
