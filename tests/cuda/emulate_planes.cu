@@ -1,5 +1,6 @@
 // Writes W in the order of the stages of tiles of planes on the CPU, by what the kernel's threads do, and looks up each
-// number of each stage where the copy engine would have put it.
+// number of each stage where the copy engine would have put it. And splits batches between rows of four blocks and
+// pairs.
 //
 // Needs nvcc but no GPU. W lives in an allocation of exactly its size, so that AddressSanitizer sees reads outside.
 #include <cstdio>
@@ -85,15 +86,47 @@ int run(const char* name, int cases, std::mt19937& random) {
   return wrong;
 }
 
+// Whether rows n that pairs take are the last ones, from a tile's first on, fewer than all, and spare rows of four a
+// round; and none where nothing runs beside another kernel.
+bool splits_well(std::mt19937& random) {
+  using Tile = PlanesTile<16, 32, 16, 4, 4, true, false, 4>;
+  const auto any = [&](int most) { return static_cast<int64_t>(random() % most + 1); };
+  Machine machine = {};
+  machine.quads = static_cast<int>(any(33)),
+  machine.multiprocessors = 4 * machine.quads + static_cast<int>(random() % 20);
+  machine.overlaps = random() % 4 != 0, machine.is_part = random() % 4 == 0;
+  const Problem problem = {any(9), any(700), any(300), 16, any(9000), Dtype::float16, Layout::batch_first};
+  const RowsBeside rows = rows_beside<Tile>(problem, machine);
+  const bool may = machine.overlaps && !machine.is_part && rows.pairs > 0;
+  const auto rounds_of = [&](int64_t batch) {
+    return parts_of(problem.a * parts_of(problem.b, 128) * parts_of(batch, Tile::n), machine.quads);
+  };
+  if (rows.beside == 0) return rows.rounds == static_cast<double>(rounds_of(problem.batch));
+  const int64_t first = problem.batch - rows.beside;
+  const int64_t rounds_of_pairs =
+      parts_of(problem.a * parts_of(problem.b, 64) * parts_of(rows.beside, Tile::n), rows.pairs);
+  return may && 2 * rows.pairs <= machine.multiprocessors - 4 * machine.quads && first > 0 && first % Tile::n == 0 &&
+         rounds_of(first) < rounds_of(problem.batch) && rows.rounds >= static_cast<double>(rounds_of(first)) &&
+         rounds_of_pairs <= rounds_of(problem.batch);
+}
+
+int run_splits(int cases, std::mt19937& random) {
+  int wrong = 0;
+  for (int at = 0; at < cases; ++at) wrong += !splits_well(random);
+  std::printf("rows beside: %d of %d wrong\n", wrong, cases);
+  return wrong;
+}
+
 int main(int count, char** arguments) {
   const int cases = count > 1 ? std::atoi(arguments[1]) : 20;
   std::mt19937 random(count > 2 ? static_cast<unsigned>(std::atoi(arguments[2])) : 0);
-  int wrong = run<PlanesTile<8, 40, 16, 4, false, false>>("j8 r40 k16", cases, random);
-  wrong += run<PlanesTile<24, 24, 16, 2, true, false, 2>>("j24 r24 k16 pair", cases, random);
-  wrong += run<PlanesTile<12, 48, 16, 4, true, false>>("j12 r48 k16", cases, random);
-  wrong += run<PlanesTile<16, 32, 16, 4, true, false, 2>>("j16 r32 k16 pair", cases, random);
-  wrong += run<PlanesTile<16, 24, 16, 4, true, true, 2, 2>>("sector r24 k16 quad", cases, random);
-  wrong += run<PlanesTile<4, 64, 32, 4, false, false>>("j4 r64 k32", cases, random);
-  wrong += run<PlanesTile<4, 64, 64, 2, false, false>>("j4 r64 k64", cases, random);
+  int wrong = run<PlanesTile<8, 40, 16, 4, 4, false, false>>("j8 r40 k16", cases, random);
+  wrong += run<PlanesTile<24, 24, 16, 2, 2, true, false, 2>>("j24 r24 k16 pair", cases, random);
+  wrong += run<PlanesTile<12, 48, 16, 4, 4, true, false>>("j12 r48 k16", cases, random);
+  wrong += run<PlanesTile<16, 32, 16, 4, 4, true, false, 2>>("j16 r32 k16 pair", cases, random);
+  wrong += run<PlanesTile<16, 24, 16, 4, 4, true, true, 2, 2>>("sector r24 k16 quad", cases, random);
+  wrong += run<PlanesTile<4, 64, 32, 4, 4, false, false>>("j4 r64 k32", cases, random);
+  wrong += run<PlanesTile<4, 64, 64, 2, 2, false, false>>("j4 r64 k64", cases, random);
+  wrong += run_splits(cases, random);
   return wrong == 0 ? 0 : 1;
 }

@@ -77,6 +77,8 @@ OWN_BATCHES = {
     "shifted r192 n192": (300, 517),
     **{f"tf32 shifted {columns}": (3, 300, 517) for columns in (48, 64, 96, 128)},
     **{f"halves shifted {columns}": (3, 300, 517) for columns in (64, 96, 128)},
+    # as many as leave some to the pairs beside them
+    **{f"planes j16 r{rows} k16 row{way}": (3, 1000) for rows in (32, 48) for way in ("", " prepared")},
 }
 """For the configuration of that name alone: a kernel for each number of rows; parts, or tiles, of up to 256 of them."""
 OWN_PATTERNS = {"strict": ((40, 90, 260, 1), (40, 120, 130, 1))}

@@ -21,6 +21,10 @@ __device__ inline void wait_for_kernels_before() {
 #endif
 }
 
+// A kernel may run beside the one before it on the stream, if that one has called wait_for_kernels_before(): it begins
+// when all blocks of that one have, and so have seen all work before complete, and then calls this at its end instead,
+// so that who waits for it waits for both.
+
 // Enqueues a kernel that calls wait_for_kernels_before(), in clusters of so many blocks, on a Machine that overlaps:
 // code compiled below 9.0 would not wait, and would read what is not written yet. Begins early: its blocks may wait on
 // multiprocessors that are free, which others on other streams could use. Leaves no error behind for whoever

@@ -7,9 +7,10 @@
 
 namespace ksmm::hopper {
 
+// Tiles of these operands, on so many clusters at most.
 template <class T, class Tile>
-cudaError_t launch_planes(const Problem& problem, const Operands& operands, const void* stages, const Machine& machine,
-                          cudaStream_t stream) {
+cudaError_t launch_tiles(const Problem& problem, const Operands& operands, const PlanesStages& shape,
+                         const void* stages, bool beside, int clusters, cudaStream_t stream) {
   CUtensorMap x, weight = {}, y = {};
   cudaError_t error =
       describe_tensor(&x, operands.x, problem.dtype, planes_x<Tile>(problem, operands), Tile::row_bytes);
@@ -28,11 +29,32 @@ cudaError_t launch_planes(const Problem& problem, const Operands& operands, cons
                            static_cast<const char*>(stages),   problem.batch,
                            static_cast<int>(problem.a),        static_cast<int>(problem.b),
                            static_cast<int>(problem.c),        static_cast<int>(problem.d),
+                           static_cast<int>(shape.tiles_r),    beside,
                            static_cast<int>(tiles_r),          static_cast<int>(tiles_j),
                            static_cast<int>(tiles_n),          tiles};
-  return launch_overlapping(planes_kernel<T, Tile>,
-                            Tile::cluster * std::min<int64_t>(tiles, clusters_of<Tile>(machine)), Tile::threads,
+  return launch_overlapping(planes_kernel<T, Tile>, Tile::cluster * std::min<int64_t>(tiles, clusters), Tile::threads,
                             Tile::shared_bytes, Tile::cluster, stream, task, x, weight, y);
+}
+
+template <class T, class Tile>
+cudaError_t launch_planes(const Problem& problem, const Operands& operands, const void* stages, const Machine& machine,
+                          cudaStream_t stream) {
+  const PlanesStages shape = planes_stages<Tile>(problem);
+  const int clusters = clusters_of<Tile>(machine);
+  if constexpr (Tile::has_beside) {
+    const RowsBeside rows = rows_beside<Tile>(problem, machine);
+    if (rows.beside > 0) {
+      Problem first = problem, last = problem;
+      first.batch -= rows.beside, last.batch = rows.beside;
+      Operands of_last = operands;
+      of_last.x = static_cast<const uint16_t*>(operands.x) + first.batch * operands.x_stride;
+      of_last.y = static_cast<uint16_t*>(operands.y) + first.batch * problem.a * problem.b * problem.d;
+      const cudaError_t error = launch_tiles<T, Tile>(first, operands, shape, stages, false, clusters, stream);
+      if (error != cudaSuccess) return error;
+      return launch_tiles<T, typename Tile::Pair>(last, of_last, shape, stages, true, rows.pairs, stream);
+    }
+  }
+  return launch_tiles<T, Tile>(problem, operands, shape, stages, false, clusters, stream);
 }
 
 }  // namespace ksmm::hopper

@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(Tile::threads, 1)
   }
   __syncthreads();
   if constexpr (Tile::cluster > 1) synchronize_cluster();
-  wait_for_kernels_before();
+  if (!task.beside) wait_for_kernels_before();
   const int warpgroup = threadIdx.x / 128;
   if (warpgroup == 2) {
     shrink_registers<helper_registers>();
@@ -114,6 +114,10 @@ __global__ void __launch_bounds__(Tile::threads, 1)
     grow_registers<registers>();
     char* chunks = ring + Tile::ring_bytes;
     consume_planes<T, Tile>(task, shared_address(ring), shared, chunks, y, warpgroup, threadIdx.x % 128);
+  }
+  if (task.beside) {
+    __syncthreads();  // a warp that waits holds up those of its block that do not yet
+    wait_for_kernels_before();
   }
   if constexpr (Tile::cluster > 1) {
     __syncwarp();

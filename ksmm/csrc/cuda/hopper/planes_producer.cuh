@@ -49,7 +49,7 @@ struct PlanesCluster {
 template <class Tile>
 __device__ int64_t weight_stage(const PlanesTask& task, const PlanesOrigin& origin) {
   const int64_t tile_j = static_cast<int64_t>(origin.i) * task.tiles_j + origin.j / Tile::j;
-  return (tile_j * task.tiles_r * Tile::along_r + origin.r / Tile::r) * ((task.c + Tile::k - 1) / Tile::k);
+  return (tile_j * task.stages_r + origin.r / Tile::r) * ((task.c + Tile::k - 1) / Tile::k);
 }
 
 // What a block fetches of such a stage.

@@ -70,21 +70,25 @@ double slowness_of_planes(const Problem& problem) {
   if (Tile::j == 8 && Tile::r == 48) return !PREPARED ? 1.15 : shares ? 1.27 : 1;
   if (Tile::j == 8 && Tile::r == 40) return PREPARED ? 0.86 : 1.08;
   if (Tile::j == 8 && Tile::r == 32) return 1.1;
+  if (Tile::j == 12 && Tile::r == 64 && PREPARED) return shares ? 1 : 0.93;
   if (Tile::j == 12 && !PREPARED && b > 64) return Tile::r == 32 ? 1.25 : 1.1;
   if (Tile::j == 16 && Tile::r == 48) return PREPARED && shares && b < 384 ? 1.15 : 1;
   if (Tile::j == 16) return PREPARED && b >= 2 * c ? 1.15 : 1;
-  if (Tile::j == 24) return PREPARED ? (shares ? 1.22 : 1.05) : shares ? 1.15 : 0.9;
+  if (Tile::j == 24) return PREPARED ? (shares ? 1.15 : 1.05) : shares ? 1.15 : c <= 96 ? 1.3 : c <= 128 ? 1 : 0.9;
   return 1;
 }
 
 // Of a row of four blocks for a tile, as 26 patterns took on an H100, mostly within a quarter; long rows of X and Y
-// take longer, but with d of 48 only very long ones.
+// take longer, but with d of 48 only very long ones. With d of 16 as six patterns took, within a tenth.
 template <class Tile, bool PREPARED>
 double seconds_of_row(const Problem& problem) {
   const auto& [a, b, c, d, batch, dtype, layout, precision] = problem;
+  if (!Tile::wide)
+    return (PREPARED ? 1 : 1.3) *
+           (Tile::r == 48 ? 3.6e-6 + parts_of(c, 16) * 0.62e-6 : 3e-6 + parts_of(c, 16) * 0.42e-6);
   const double row_bytes = 1.0 * a * d * (b + c);
   const double far = std::clamp(1 + (row_bytes - (d == 48 ? 50e3 : 18e3)) / 35e3, d == 48 ? 1 : 1.2, 2.4);
-  return 4e-6 + parts_of(c, 16) * (Tile::r == 48 ? 0.8e-6 : 0.55e-6) * far * (PREPARED ? 1 : 1.6);
+  return 4e-6 + parts_of(c, 16) * (Tile::r == 48 ? 0.8e-6 : d < 64 ? 0.55e-6 : 0.47e-6) * far * (PREPARED ? 1 : 1.6);
 }
 
 }  // namespace ksmm::hopper

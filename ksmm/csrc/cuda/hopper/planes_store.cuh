@@ -14,6 +14,8 @@ struct PlanesTask {
   const char* weight;    // W by stages (planes_weight.h), or null: it comes by its tensor
   int64_t batch;
   int a, b, c, d;
+  int stages_r;  // tiles of r in W by stages
+  bool beside;   // runs beside the kernel before it (overlap.cuh)
   // of a cluster
   int tiles_r, tiles_j, tiles_n;
   int64_t tiles;
