@@ -66,11 +66,11 @@ double slowness_of_planes(const Problem& problem) {
   constexpr bool shares = Tile::cluster > 1;
   if (Tile::wide) return slowness_of_sectors<Tile, PREPARED>(problem);
   if (Tile::buffered) return slowness_of_buffered<Tile>(problem);
-  if (Tile::j == 4 && shares) return b < 512 || c < 512 ? 1.1 : problem.a * (b + c) > 15000 ? 1.08 : 1;
+  if (Tile::j == 4 && shares) return b < 384 || c < 384 ? 1.1 : problem.a * (b + c) > 15000 ? 1.08 : 1;
   if (Tile::j == 8 && Tile::r == 48) return !PREPARED ? 1.15 : shares ? 1.27 : 1;
   if (Tile::j == 8 && Tile::r == 40) return PREPARED ? 0.86 : 1.08;
   if (Tile::j == 8 && Tile::r == 32) return 1.1;
-  if (Tile::j == 12 && Tile::r == 64 && PREPARED) return shares ? 1 : 0.93;
+  if (Tile::j == 12 && Tile::r == 64 && PREPARED) return !shares ? 0.93 : c < 512 ? 1.08 : 1;
   if (Tile::j == 12 && !PREPARED && b > 64) return Tile::r == 32 ? 1.25 : 1.1;
   if (Tile::j == 16 && Tile::r == 48) return PREPARED && shares && b < 384 ? 1.15 : 1;
   if (Tile::j == 16) return PREPARED && b >= 2 * c ? 1.15 : 1;
@@ -84,8 +84,7 @@ template <class Tile, bool PREPARED>
 double seconds_of_row(const Problem& problem) {
   const auto& [a, b, c, d, batch, dtype, layout, precision] = problem;
   if (!Tile::wide)
-    return (PREPARED ? 1 : 1.3) *
-           (Tile::r == 48 ? 3.6e-6 + parts_of(c, 16) * 0.62e-6 : 3e-6 + parts_of(c, 16) * 0.42e-6);
+    return (PREPARED ? 1 : 1.3) * (Tile::r == 48 ? 5e-6 + parts_of(c, 16) * 0.54e-6 : 3e-6 + parts_of(c, 16) * 0.42e-6);
   const double row_bytes = 1.0 * a * d * (b + c);
   const double far = std::clamp(1 + (row_bytes - (d == 48 ? 50e3 : 18e3)) / 35e3, d == 48 ? 1 : 1.2, 2.4);
   return 4e-6 + parts_of(c, 16) * (Tile::r == 48 ? 0.8e-6 : d < 64 ? 0.55e-6 : 0.47e-6) * far * (PREPARED ? 1 : 1.6);
