@@ -110,8 +110,17 @@ bool splits_well(std::mt19937& random) {
          rounds_of_pairs <= rounds_of(problem.batch);
 }
 
+// On an H100 pairs take a part of a large product, and spare rows of four a twentieth of their rounds and more.
+bool splits_large_products() {
+  Machine machine = {};
+  machine.quads = 30, machine.multiprocessors = 132, machine.overlaps = true;
+  const Problem problem = {8, 256, 256, 16, 25088, Dtype::float16, Layout::batch_first};
+  const RowsBeside rows = rows_beside<PlanesTile<16, 32, 16, 4, 4, true, false, 4>>(problem, machine);
+  return rows.beside > 0 && rows.pairs == 6 && rows.rounds < 0.95 * 8 * 2 * 392 / 30;
+}
+
 int run_splits(int cases, std::mt19937& random) {
-  int wrong = 0;
+  int wrong = splits_large_products() ? 0 : 1;
   for (int at = 0; at < cases; ++at) wrong += !splits_well(random);
   std::printf("rows beside: %d of %d wrong\n", wrong, cases);
   return wrong;

@@ -21,9 +21,14 @@ __device__ inline void wait_for_kernels_before() {
 #endif
 }
 
-// A kernel may run beside the one before it on the stream, if that one has called wait_for_kernels_before(): it begins
-// when all blocks of that one have, and so have seen all work before complete, and then calls this at its end instead,
-// so that who waits for it waits for both.
+// What a kernel that runs beside the one before it on the stream calls instead, at its end. It may touch device memory
+// at once: it begins when all blocks of that one, which calls wait_for_kernels_before(), have seen all work before
+// complete. Who waits for it then waits for both. All threads call it; a warp that waited earlier would hold up those
+// of its block that do not wait yet.
+__device__ inline void wait_for_kernel_beside() {
+  __syncthreads();
+  wait_for_kernels_before();
+}
 
 // Enqueues a kernel that calls wait_for_kernels_before(), in clusters of so many blocks, on a Machine that overlaps:
 // code compiled below 9.0 would not wait, and would read what is not written yet. Begins early: its blocks may wait on

@@ -115,10 +115,7 @@ __global__ void __launch_bounds__(Tile::threads, 1)
     char* chunks = ring + Tile::ring_bytes;
     consume_planes<T, Tile>(task, shared_address(ring), shared, chunks, y, warpgroup, threadIdx.x % 128);
   }
-  if (task.beside) {
-    __syncthreads();  // a warp that waits holds up those of its block that do not yet
-    wait_for_kernels_before();
-  }
+  if (task.beside) wait_for_kernel_beside();
   if constexpr (Tile::cluster > 1) {
     __syncwarp();
     synchronize_cluster();  // other blocks may still load into this one, and arrive at its barriers
