@@ -22,18 +22,18 @@ cudaError_t launch_tiles(const Problem& problem, const Operands& operands, const
   if (Tile::staged)
     error = describe_tensor(&y, operands.y, problem.dtype, planes_y<Tile>(problem), Tile::buffered ? 128 : 0);
   if (error != cudaSuccess) return error;
-  const int64_t tiles_r = parts_of(problem.b, Tile::r * Tile::along_r), tiles_j = parts_of(problem.d, Tile::j);
-  const int64_t tiles_n = parts_of(problem.batch, Tile::n * Tile::along_n);
-  const int64_t tiles = problem.a * tiles_r * tiles_j * tiles_n;
-  const PlanesTask task = {static_cast<uint16_t*>(operands.y), static_cast<const uint16_t*>(operands.bias),
-                           static_cast<const char*>(stages),   problem.batch,
-                           static_cast<int>(problem.a),        static_cast<int>(problem.b),
-                           static_cast<int>(problem.c),        static_cast<int>(problem.d),
-                           static_cast<int>(shape.tiles_r),    beside,
-                           static_cast<int>(tiles_r),          static_cast<int>(tiles_j),
-                           static_cast<int>(tiles_n),          tiles};
-  return launch_overlapping(planes_kernel<T, Tile>, Tile::cluster * std::min<int64_t>(tiles, clusters), Tile::threads,
-                            Tile::shared_bytes, Tile::cluster, stream, task, x, weight, y);
+  const PlanesTiles<Tile> tiles(problem);
+  PlanesTask task = {static_cast<uint16_t*>(operands.y), static_cast<const uint16_t*>(operands.bias),
+                     static_cast<const char*>(stages),   problem.batch,
+                     static_cast<int>(problem.a),        static_cast<int>(problem.b),
+                     static_cast<int>(problem.c),        static_cast<int>(problem.d),
+                     static_cast<int>(shape.tiles_r),    beside,
+                     static_cast<int>(tiles.along_r),    static_cast<int>(tiles.along_j),
+                     static_cast<int>(tiles.along_n),    static_cast<int>(tiles.all)};
+  task.by_tiles_r = Divisor(task.tiles_r), task.by_tiles_j = Divisor(task.tiles_j);
+  task.by_tiles_n = Divisor(task.tiles_n);
+  return launch_overlapping(planes_kernel<T, Tile>, Tile::cluster * std::min<int64_t>(tiles.all, clusters),
+                            Tile::threads, Tile::shared_bytes, Tile::cluster, stream, task, x, weight, y);
 }
 
 template <class T, class Tile>

@@ -43,7 +43,7 @@ __device__ void consume_planes(const PlanesTask& task, uint32_t ring, PlanesShar
   Ring<Tile::x_stages> at_x;
   Ring<Tile::weight_stages> at_weight;
   int turn = 0;  // which chunk is next
-  for (int64_t tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster) {
+  for (int tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster) {
     const PlanesOrigin origin = planes_origin<Tile>(task, tile, cluster.rank);
     float sums[P][Tile::r / 2];
     start_planes<T, Tile>(sums, task, origin, warpgroup, lane);
@@ -55,7 +55,7 @@ __device__ void consume_planes(const PlanesTask& task, uint32_t ring, PlanesShar
         const int step = part / groups, first = part % groups * Tile::group;
         uint32_t rows[Tile::group][4];
         fragments.build(rows, ring + at_x.slot * Tile::x_bytes, step, first);
-        if (Tile::early && part == parts - 1) {
+        if (part == parts - 1) {
           fence_fragments(rows);
           cluster.give_x_back(shared.empty_x[at_x.slot], lane);
         }
@@ -69,7 +69,6 @@ __device__ void consume_planes(const PlanesTask& task, uint32_t ring, PlanesShar
         commit_products();
         wait_for_products<0>();
       }
-      if (!Tile::early) cluster.give_x_back(shared.empty_x[at_x.slot], lane);
       cluster.give_weight_back(shared.empty_weight[at_weight.slot], lane);
     }
     if constexpr (Tile::buffered)
@@ -87,7 +86,7 @@ __global__ void __launch_bounds__(Tile::threads, 1)
     planes_kernel(const PlanesTask task, const __grid_constant__ CUtensorMap x,
                   const __grid_constant__ CUtensorMap weight, const __grid_constant__ CUtensorMap y) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  constexpr bool helped = Tile::sums + 4 * Tile::group <= 200;  // else the loops of who fetches spill a little
+  constexpr bool helped = Tile::sums + 4 * Tile::group <= 204;  // else the loops of who fetches spill a little
   constexpr int registers = helped ? 232 : 240, helper_registers = helped ? 40 : 24;
   static_assert(registers_suffice<256, registers, 128, helper_registers>);
   extern __shared__ char dynamic[];

@@ -53,6 +53,17 @@ int clusters_of(const Machine& machine) {
   return Tile::cluster == 1 ? machine.multiprocessors : Tile::cluster == 2 ? machine.pairs : machine.quads;
 }
 
+// The tiles of a cluster.
+template <class Tile>
+struct PlanesTiles {
+  int64_t along_r, along_j, along_n, all;
+  explicit PlanesTiles(const Problem& problem)
+      : along_r(parts_of(problem.b, Tile::r * Tile::along_r)),
+        along_j(parts_of(problem.d, Tile::j)),
+        along_n(parts_of(problem.batch, Tile::n * Tile::along_n)),
+        all(problem.a * along_r * along_j * along_n) {}
+};
+
 template <class Tile>
 PlanesStages planes_stages(const Problem& problem) {
   return {Tile::j, Tile::r, Tile::k, parts_of(problem.b, Tile::r * Tile::along_r) * Tile::along_r};
@@ -90,10 +101,11 @@ RowsBeside rows_beside(const Problem& problem, const Machine& machine) {
 // PREPARED: whether W comes by stages.
 template <class Tile, bool PREPARED>
 bool planes_takes(const Problem& problem, const Operands& operands, const Machine& machine) {
+  constexpr int64_t most_tiles = 1 << 30;  // a block counts its own on from each by as many as there are blocks
   const bool planes_fit = Tile::wide ? problem.d > 16 : problem.d == Tile::j;
   return machine.capability == 90 && machine.shared_limit >= Tile::shared_bytes && problem.dtype != Dtype::float32 &&
          clusters_of<Tile>(machine) > 0 && problem.layout == Layout::batch_first && planes_fit &&
-         problem.c * problem.d <= INT32_MAX &&
+         problem.c * problem.d <= INT32_MAX && PlanesTiles<Tile>(problem).all <= most_tiles &&
          can_describe(operands.x, problem.dtype, planes_x<Tile>(problem, operands)) &&
          (PREPARED || can_describe(operands.weight, problem.dtype, planes_weight<Tile>(problem, operands))) &&
          planes_y_is_aligned<Tile>(problem, operands);

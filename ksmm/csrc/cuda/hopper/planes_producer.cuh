@@ -78,7 +78,7 @@ __device__ void produce_x(const PlanesTask& task, const CUtensorMap& x, char* ri
   const PlanesCluster<Tile> cluster;
   const int n = Tile::by_rows ? cluster.along_r() * Tile::own_n : 0;
   Ring<Tile::x_stages> at;
-  for (int64_t tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster) {
+  for (int tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster) {
     const PlanesOrigin origin = planes_origin<Tile>(task, tile, cluster.rank);
     for (int k = 0; k < task.c; k += Tile::k, at.advance()) {
       Barrier& full = shared.full_x[at.slot];
@@ -110,7 +110,7 @@ __device__ void produce_weight(const PlanesTask& task, const CUtensorMap& weight
   const PlanesCluster<Tile> cluster;
   const int plane = cluster.along_n() * Tile::own_planes;
   Ring<Tile::weight_stages> at;
-  for (int64_t tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster) {
+  for (int tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster) {
     const PlanesOrigin origin = planes_origin<Tile>(task, tile, cluster.rank);
     const char* const of_tile = task.weight + weight_stage<Tile>(task, origin) * Tile::weight_bytes;
     for (int k = 0; k < task.c; k += Tile::k, at.advance()) {

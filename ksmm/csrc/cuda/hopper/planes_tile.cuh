@@ -59,11 +59,6 @@ struct PlanesTile {
   static constexpr int chunks = !staged ? 0 : BUFFERED ? 2 * chunks_of_rows : turns * sharing;
   static constexpr int shared_bytes = ring_bytes + chunks * chunk_bytes + 1024;
 
-  // Whether a stage of X is given back once it is in registers, and not when it has been multiplied. A block alone then
-  // runs ahead of its neighbours, and asks the L2 cache again for what they ask for; measured on an H100, it is faster
-  // for these.
-  static constexpr bool early = cluster > 1 || BUFFERED || (staged && sums == 192);
-
   static_assert(K_ == 16 || K_ == 32 || K_ == 64, "rows of W are as long as a swizzle: 32, 64 or 128 bytes");
   static_assert(WIDE ? J_ == 16 && SPLIT : J_ <= 16 || J_ == 24, "wide tiles take one sector: 16 j");
   static_assert(WIDE || run_bytes % row_bytes == 0, "boxes of X are whole");
