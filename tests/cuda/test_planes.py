@@ -40,7 +40,7 @@ def compiled_tiles() -> list[Tile]:
     for name, weight, listed in listed_tiles:
         j, _, _, _, _, _, wide, *rest = (value.strip() for value in listed.split(","))
         d = (24, 40) if wide == "true" else (int(j),)
-        shares, buffered = any(int(along) > 1 for along in rest[:2]), rest[2:] == ["true"]
+        shares, buffered = any(int(along) > 1 for along in rest[:2]), any(int(chunks) > 0 for chunks in rest[2:])
         tiles += [Tile(name + way, d, shares, buffered) for way in ("", " prepared")[: 1 + (weight == "EITHER")]]
     return tiles
 
@@ -63,7 +63,7 @@ def test_blocks_that_share(operator, tile: Tile, dtype: torch.dtype, b: int, c: 
         assert_twice_right(operator, tile.name, Problem(Pattern(2, b, c, d), batch, dtype, "batch_first", "cuda"))
 
 
-# b of less than a tile, and of several; more tiles than there are multiprocessors, so that one follows another
+# b of less than a tile, and of several with parts of chunks of Y; more tiles than there are multiprocessors, so that one follows another
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("tile", OF_SEVERAL_TILES, ids=lambda tile: tile.name)
 @pytest.mark.parametrize(("b", "c"), [(24, 16), (200, 72), (264, 8)])

@@ -76,7 +76,7 @@ __device__ void consume_planes(const PlanesTask& task, uint32_t ring, PlanesShar
     else if constexpr (Tile::staged)
       PlanesStagedStore<T, Tile>::store(task, y, chunks, origin, sums, warpgroup, thread, turn);
     else
-      PlanesStore<T, Tile>::store(task, origin, sums, warpgroup, thread);
+      PlanesStore<T, Tile>::store_groups(task, origin, sums, warpgroup, thread, 0);
   }
   if (Tile::staged && thread == 0) wait_for_store_reads<0>();
 }

@@ -107,8 +107,9 @@ struct PlanesStore {
     }
   }
 
-  __device__ static void store(const PlanesTask& task, const PlanesOrigin& origin, const float (&sums)[P][Tile::r / 2],
-                               int warpgroup, int thread) {
+  // Groups of 8 columns r from `first` on.
+  __device__ static void store_groups(const PlanesTask& task, const PlanesOrigin& origin,
+                                      const float (&sums)[P][Tile::r / 2], int warpgroup, int thread, int first) {
     const int lane = thread % 32, t = lane % 4;
     const int first_plane = Tile::split ? warpgroup * P : 0;
     const int row = thread / 32 * 16 + PlanesFragments<Tile>::row_of(lane / 4) + (Tile::split ? 0 : warpgroup * 64);
@@ -120,7 +121,7 @@ struct PlanesStore {
       if (n >= task.batch || left_j <= 0) continue;
       uint16_t* to = task.y + n * features;
 #pragma unroll
-      for (int q = 0; q < Tile::r / 8; ++q) {
+      for (int q = first; q < Tile::r / 8; ++q) {
         const int r = origin.r + q * 8 + 2 * t;
         const int64_t place = (static_cast<int64_t>(origin.i) * task.b + r) * task.d + origin.j + first_plane;
         const int left_r = task.b - r;

@@ -10,15 +10,16 @@ namespace ksmm::hopper {
 // n each and all planes, or (SPLIT) the same 64 rows and half of the planes each.
 // WIDE: d is more than 16 and its runs of J are fetched one by one; else J is d, and (k, j) are fetched as one run.
 // Blocks of a cluster are ALONG_R neighbours along r, which share X, by ALONG_N along n, which share W: each fetches a
-// part for all of them. BUFFERED: shared memory has room for all Y of a tile, which leaves it while the next tile is
-// multiplied.
+// part for all of them. BUFFER: shared memory has room for so many chunks of Y, of 64 rows n of 128 bytes, for each
+// warpgroup: Y is put down there all at once or in parts, and leaves it while the next tile is multiplied. 0: it has
+// none, and Y leaves by stores of threads or through a chunk or two of 8 columns r.
 template <int J_, int R_, int K_, int X_STAGES, int WEIGHT_STAGES, bool SPLIT, bool WIDE, int ALONG_R = 1,
-          int ALONG_N = 1, bool BUFFERED = false>
+          int ALONG_N = 1, int BUFFER = 0>
 struct PlanesTile {
   static constexpr int j = J_, r = R_, k = K_, x_stages = X_STAGES, weight_stages = WEIGHT_STAGES;
   static constexpr int along_r = ALONG_R, along_n = ALONG_N, cluster = ALONG_R * ALONG_N;
-  static constexpr bool split = SPLIT, wide = WIDE, buffered = BUFFERED;
-  using Pair = PlanesTile<J_, R_, K_, X_STAGES, WEIGHT_STAGES, SPLIT, WIDE, 2, 1, BUFFERED>;
+  static constexpr bool split = SPLIT, wide = WIDE, buffered = BUFFER != 0;
+  using Pair = PlanesTile<J_, R_, K_, X_STAGES, WEIGHT_STAGES, SPLIT, WIDE, 2, 1, BUFFER>;
   static constexpr bool has_beside = ALONG_R == 4 && !WIDE;  // pairs (planes_launch.cuh)
   static constexpr int planes = SPLIT ? J_ / 2 : J_;         // of a warpgroup
   static constexpr int n = SPLIT ? 64 : 128;
@@ -46,17 +47,19 @@ struct PlanesTile {
 
   // Y leaves a thread as runs of 4 J bytes. Where one instruction of a warp would write parts of sectors (which cost as
   // much as several whole ones), chunks of 8 columns r pass through shared memory to the copy engine; where Y is
-  // buffered, chunks with rows of 128 bytes, swizzled by as much.
-  static constexpr bool staged = BUFFERED || SPLIT || J_ > 4 || J_ == 3;
+  // buffered, chunks with rows of 128 bytes, swizzled by as much. Columns that fill no chunk leave by stores of
+  // threads.
+  static constexpr bool staged = buffered || SPLIT || J_ > 4 || J_ == 3;
   static constexpr int chunk_rows = 64;
-  static constexpr int chunk_row_bytes = BUFFERED ? 128 : 16 * J_;
+  static constexpr int chunk_row_bytes = buffered ? 128 : 16 * J_;
   static constexpr int chunk_bytes = chunk_rows * chunk_row_bytes;
-  static constexpr int chunks_of_rows = 2 * R_ * J_ / chunk_row_bytes;  // of 64 rows n
+  static constexpr int chunks_of_rows = 2 * R_ * J_ / chunk_row_bytes;  // whole ones, of 64 rows n
+  static constexpr int chunks_at_a_time = BUFFER;
   // Staged chunks leave in turns, two of a warpgroup (of both, where they share them) or one, where no more fit.
   static constexpr int most_bytes = 227 * 1024 - 1024;  // of a block, but for what aligns the rings to 1,024
   static constexpr int sharing = SPLIT ? 1 : 2;         // warpgroups with chunks of their own
   static constexpr int turns = ring_bytes + 2 * sharing * chunk_bytes <= most_bytes ? 2 : 1;
-  static constexpr int chunks = !staged ? 0 : BUFFERED ? 2 * chunks_of_rows : turns * sharing;
+  static constexpr int chunks = !staged ? 0 : buffered ? 2 * BUFFER : turns * sharing;
   static constexpr int shared_bytes = ring_bytes + chunks * chunk_bytes + 1024;
 
   static_assert(K_ == 16 || K_ == 32 || K_ == 64, "rows of W are as long as a swizzle: 32, 64 or 128 bytes");
@@ -70,7 +73,10 @@ struct PlanesTile {
   static_assert(n % ALONG_R == 0, "blocks that share X fetch as much of it each");
   static_assert(J_ % ALONG_N == 0, "blocks that share W fetch as many planes each");
   static_assert(cluster == 1 || cluster == 2 || cluster == 4, "clusters that a Machine counts");
-  static_assert(!BUFFERED || (!SPLIT && 2 * R_ * J_ % 128 == 0), "two warpgroups buffer whole chunks each");
+  static_assert(!buffered || !SPLIT, "two warpgroups buffer chunks of their own");
+  static_assert(!buffered || (BUFFER <= chunks_of_rows && chunks_of_rows * 8 % J_ == 0 &&
+                              (BUFFER == chunks_of_rows || BUFFER * 8 % J_ == 0)),
+                "each part of Y is whole groups of 8 columns r, of J / 8 chunks each");
   static_assert(X_STAGES >= 2 && WEIGHT_STAGES >= 2, "one stage comes while another is multiplied");
   static_assert(shared_bytes <= 227 * 1024, "a block has 227 KB of shared memory");
 };
