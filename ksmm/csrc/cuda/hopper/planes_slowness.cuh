@@ -60,14 +60,15 @@ double slowness_of_two_planes(const Problem& problem) {
   return b <= 96 ? 0.8 : Tile::r >= 128 ? 0.93 : 1.08;
 }
 
-// Of four planes. With 96 and 88 rows Y leaves in parts: 0.90 of the time for 6,768,192,4 on an H200, 0.95 for
-// 4,384,384,4, 0.97 for longer c.
+// Of four planes. With 96 and 88 rows Y leaves in parts: 0.92 of the time for 6,768,192,4 and 16,384,96,4 on an H200,
+// 0.95 for 4,384,384,4, 0.97 for longer c, and nothing gained where rows beyond b are many.
 template <class Tile>
 double slowness_of_four_planes(const Problem& problem) {
-  const int64_t b = problem.b, c = problem.c;
+  const int64_t b = problem.b, c = problem.c, rows = Tile::r * Tile::along_r;
   if (!Tile::buffered) return 1;
   if (Tile::r == 64) return b >= 768 && c >= 768 ? 0.87 : 1.03;
-  const double parts = b >= 2 * c ? 0.9 : c <= 512 ? 0.95 : 0.97;
+  const bool gains = c >= 96 && 1.0 * (parts_of(b, rows) * rows) <= 1.15 * static_cast<double>(b);
+  const double parts = !gains ? 1 : b >= 2 * c ? 0.92 : c <= 512 ? 0.95 : 0.97;
   if (Tile::cluster == 1) return parts;
   return parts * (b < 384 || c < 384 ? 1.03 : problem.a * (b + c) > 15000 ? 1.08 : 1);
 }
@@ -83,6 +84,7 @@ double slowness_of_planes(const Problem& problem) {
   if (Tile::j == 8 && Tile::r == 40) return PREPARED ? 0.86 : 1.08;
   if (Tile::j == 8 && Tile::r == 32) return 1.1;
   if (Tile::j == 12 && Tile::r == 64 && PREPARED) return !shares ? 0.93 : c < 512 ? 1.08 : 1;
+  if (Tile::j == 12 && !PREPARED && shares) return 1.25;
   if (Tile::j == 12 && !PREPARED && b > 64) return Tile::r == 32 ? 1.25 : 1.1;
   if (Tile::j == 16 && Tile::r == 48) return PREPARED && shares && b < 384 ? 1.15 : 1;
   if (Tile::j == 16) return PREPARED && b >= 2 * c ? 1.15 : 1;
