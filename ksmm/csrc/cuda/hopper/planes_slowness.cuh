@@ -34,7 +34,7 @@ double slowness_of_shared_lines(const Problem& problem) {
   const int64_t b = problem.b, d = problem.d;
   if (Tile::r == 32) return Tile::cluster == 2 && b > 64 && d >= 64 ? 1.25 : 1;
   if (Tile::r != 48) return 1;
-  if (d < 48) return 0.88;
+  if (d < 48) return PREPARED ? 0.88 : 1;
   if (d < 64) return PREPARED ? 0.95 : 1.02;
   return b % 96 != 0 ? 1.6 : d == 64 ? 0.95 : 1.15;
 }
@@ -87,6 +87,7 @@ double slowness_of_planes(const Problem& problem) {
   if (Tile::j == 12 && !PREPARED && shares) return 1.25;
   if (Tile::j == 12 && !PREPARED && b > 64) return Tile::r == 32 ? 1.25 : 1.1;
   if (Tile::j == 16 && Tile::r == 48) return PREPARED && shares && b < 384 ? 1.15 : 1;
+  if (Tile::j == 16 && Tile::k == 32) return c > 64 ? 1.12 : 1;
   if (Tile::j == 16) return PREPARED && b >= 2 * c ? 1.15 : 1;
   if (Tile::j == 24) return PREPARED ? (shares ? 1.15 : 1.05) : shares ? 1.15 : c <= 96 ? 1.3 : c <= 128 ? 1 : 0.9;
   return 1;
