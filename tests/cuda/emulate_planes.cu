@@ -1,6 +1,6 @@
 // Writes W in the order of the stages of tiles of planes on the CPU, by what the kernel's threads do, and looks up each
-// number of each stage where the copy engine would have put it. And splits batches between rows of four blocks and
-// pairs.
+// number of each stage where the copy engine would have put it. Splits batches between rows of four blocks and pairs,
+// and finds where tiles are.
 //
 // Needs nvcc but no GPU. W lives in an allocation of exactly its size, so that AddressSanitizer sees reads outside.
 #include <cstdio>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../../ksmm/csrc/cuda/hopper/planes_launch.cuh"
+#include "../../ksmm/csrc/cuda/hopper/planes_store.cuh"
 #include "../../ksmm/csrc/cuda/hopper/planes_weight.cuh"
 
 using namespace ksmm;
@@ -126,6 +127,58 @@ int run_splits(int cases, std::mt19937& random) {
   return wrong;
 }
 
+template <class Tile>
+PlanesTask task_of(const PlanesTiles<Tile>& tiles) {
+  PlanesTask task = {};
+  task.tiles_r = static_cast<int>(tiles.along_r), task.tiles_j = static_cast<int>(tiles.along_j);
+  task.tiles_n = static_cast<int>(tiles.along_n), task.tiles = static_cast<int>(tiles.all);
+  task.by_tiles_r = Divisor(task.tiles_r), task.by_tiles_j = Divisor(task.tiles_j);
+  task.by_tiles_n = Divisor(task.tiles_n);
+  return task;
+}
+
+// Whether the blocks of all clusters have each place of a tile in Y once, r first, then j, then n.
+bool tiles_are_in_order(std::mt19937& random) {
+  using Tile = PlanesTile<16, 24, 16, 4, 4, true, true, 2, 2>;
+  const auto any = [&](int most) { return static_cast<int64_t>(random() % most + 1); };
+  const Problem problem = {any(5), any(200), 8, any(70), any(900), Dtype::float16, Layout::batch_first};
+  const PlanesTiles<Tile> tiles(problem);
+  const PlanesTask task = task_of(tiles);
+  int tile = 0;
+  bool right = tiles.all == problem.a * tiles.along_n * tiles.along_j * tiles.along_r;
+  for (int i = 0; i < problem.a; ++i)
+    for (int n = 0; n < tiles.along_n; ++n)
+      for (int j = 0; j < tiles.along_j; ++j)
+        for (int r = 0; r < tiles.along_r; ++r, ++tile)
+          for (int rank = 0; rank < 4; ++rank) {
+            const PlanesOrigin origin = planes_origin<Tile>(task, tile, rank);
+            right &= origin.i == i && origin.j == 16 * j && origin.n == 64 * (2 * n + rank % 2) &&
+                     origin.r == 24 * (2 * r + rank / 2);
+          }
+  return right;
+}
+
+// Whether quotients are those of a division, for numbers up to the largest.
+bool divides(std::mt19937& random) {
+  const int by = static_cast<int>(random() >> (2 + random() % 30)) + 1, most = INT32_MAX;
+  const Divisor divisor(by);
+  bool right = divisor.divide(most) == most / by && divisor.divide(0) == 0;
+  for (int at = 0; at < 100; ++at) {
+    const int multiple = static_cast<int>(random() % (static_cast<unsigned>(most) / by + 1)) * by;
+    const int number = static_cast<int>(random() >> 1);
+    right &= divisor.divide(number) == number / by && divisor.divide(multiple) == multiple / by;
+    right &= multiple == 0 || divisor.divide(multiple - 1) == multiple / by - 1;
+  }
+  return right;
+}
+
+int run_places(int cases, std::mt19937& random) {
+  int wrong = 0;
+  for (int at = 0; at < cases; ++at) wrong += !(tiles_are_in_order(random) && divides(random));
+  std::printf("places of tiles: %d of %d wrong\n", wrong, cases);
+  return wrong;
+}
+
 int main(int count, char** arguments) {
   const int cases = count > 1 ? std::atoi(arguments[1]) : 20;
   std::mt19937 random(count > 2 ? static_cast<unsigned>(std::atoi(arguments[2])) : 0);
@@ -137,5 +190,6 @@ int main(int count, char** arguments) {
   wrong += run<PlanesTile<4, 64, 32, 4, 4, false, false>>("j4 r64 k32", cases, random);
   wrong += run<PlanesTile<4, 64, 64, 2, 2, false, false>>("j4 r64 k64", cases, random);
   wrong += run_splits(cases, random);
+  wrong += run_places(cases, random);
   return wrong == 0 ? 0 : 1;
 }

@@ -30,7 +30,7 @@ struct PlanesOrigin {
 // neighbours share lines of memory. Nothing is multiplied meanwhile, and divisions of 64 bits took up to a twentieth of
 // the time of tiles with few steps.
 template <class Tile>
-__device__ PlanesOrigin planes_origin(const PlanesTask& task, int tile, int rank) {
+__host__ __device__ PlanesOrigin planes_origin(const PlanesTask& task, int tile, int rank) {
   const int after_r = task.by_tiles_r.divide(tile), after_j = task.by_tiles_j.divide(after_r);
   const int i = task.by_tiles_n.divide(after_j);
   const int r = tile - after_r * task.tiles_r, j = after_r - after_j * task.tiles_j, n = after_j - i * task.tiles_n;
