@@ -127,23 +127,14 @@ int run_splits(int cases, std::mt19937& random) {
   return wrong;
 }
 
-template <class Tile>
-PlanesTask task_of(const PlanesTiles<Tile>& tiles) {
-  PlanesTask task = {};
-  task.tiles_r = static_cast<int>(tiles.along_r), task.tiles_j = static_cast<int>(tiles.along_j);
-  task.tiles_n = static_cast<int>(tiles.along_n), task.tiles = static_cast<int>(tiles.all);
-  task.by_tiles_r = Divisor(task.tiles_r), task.by_tiles_j = Divisor(task.tiles_j);
-  task.by_tiles_n = Divisor(task.tiles_n);
-  return task;
-}
-
 // Whether the blocks of all clusters have each place of a tile in Y once, r first, then j, then n.
 bool tiles_are_in_order(std::mt19937& random) {
   using Tile = PlanesTile<16, 24, 16, 4, 4, true, true, 2, 2>;
   const auto any = [&](int most) { return static_cast<int64_t>(random() % most + 1); };
   const Problem problem = {any(5), any(200), 8, any(70), any(900), Dtype::float16, Layout::batch_first};
   const PlanesTiles<Tile> tiles(problem);
-  const PlanesTask task = task_of(tiles);
+  PlanesTask task = {};
+  task.set_tiles(tiles.along_r, tiles.along_j, tiles.along_n, tiles.all);
   int tile = 0;
   bool right = tiles.all == problem.a * tiles.along_n * tiles.along_j * tiles.along_r;
   for (int i = 0; i < problem.a; ++i)

@@ -13,8 +13,8 @@ struct PlanesBufferedStore {
   using Runs = PlanesStore<T, Tile>;
   static constexpr int P = Tile::planes, width = Tile::chunk_row_bytes / 2;  // elements of a row n in a chunk
   static constexpr int chunks = Tile::chunks_of_rows, part = Tile::chunks_at_a_time;
-  static constexpr int groups_in_chunks =
-      chunks * width / (8 * P);  // of 8 columns r; others leave by stores of threads
+  // Of 8 columns r; others leave by stores of threads.
+  static constexpr int groups_in_chunks = chunks * width / (8 * P);
 
   __device__ static void store(const PlanesTask& task, const CUtensorMap& y, char* room, const PlanesOrigin& origin,
                                const float (&sums)[P][Tile::r / 2], int warpgroup, int thread) {

@@ -27,11 +27,8 @@ cudaError_t launch_tiles(const Problem& problem, const Operands& operands, const
                      static_cast<const char*>(stages),   problem.batch,
                      static_cast<int>(problem.a),        static_cast<int>(problem.b),
                      static_cast<int>(problem.c),        static_cast<int>(problem.d),
-                     static_cast<int>(shape.tiles_r),    beside,
-                     static_cast<int>(tiles.along_r),    static_cast<int>(tiles.along_j),
-                     static_cast<int>(tiles.along_n),    static_cast<int>(tiles.all)};
-  task.by_tiles_r = Divisor(task.tiles_r), task.by_tiles_j = Divisor(task.tiles_j);
-  task.by_tiles_n = Divisor(task.tiles_n);
+                     static_cast<int>(shape.tiles_r),    beside};
+  task.set_tiles(tiles.along_r, tiles.along_j, tiles.along_n, tiles.all);
   return launch_overlapping(planes_kernel<T, Tile>, Tile::cluster * std::min<int64_t>(tiles.all, clusters),
                             Tile::threads, Tile::shared_bytes, Tile::cluster, stream, task, x, weight, y);
 }

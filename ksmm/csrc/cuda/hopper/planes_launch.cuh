@@ -116,9 +116,7 @@ bool planes_takes(const Problem& problem, const Operands& operands, const Machin
 // whichever is slowest, for as many rounds of tiles as there are.
 template <class Tile, bool PREPARED>
 double planes_seconds(const Problem& problem, const Machine& machine) {
-  const double tiles_r = parts_of(problem.b, Tile::r * Tile::along_r), tiles_j = parts_of(problem.d, Tile::j);
-  const double tiles_n = parts_of(problem.batch, Tile::n * Tile::along_n);
-  const double clusters = problem.a * tiles_r * tiles_j * tiles_n, tiles = Tile::cluster * clusters;
+  const double clusters = static_cast<double>(PlanesTiles<Tile>(problem).all), tiles = Tile::cluster * clusters;
   const double rounds = std::max(1.0, clusters / clusters_of<Tile>(machine));
   // a buffered tile leaves while the next one comes, and costs less where it is the last
   const double idle = (Tile::buffered && Tile::j == 2 && problem.c <= 256 ? 1.0 : std::ceil(rounds) / rounds) *

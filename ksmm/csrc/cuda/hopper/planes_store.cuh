@@ -20,6 +20,12 @@ struct PlanesTask {
   // of a cluster
   int tiles_r, tiles_j, tiles_n, tiles;
   Divisor by_tiles_r, by_tiles_j, by_tiles_n;
+
+  void set_tiles(int64_t along_r, int64_t along_j, int64_t along_n, int64_t all) {
+    tiles_r = static_cast<int>(along_r), tiles_j = static_cast<int>(along_j), tiles_n = static_cast<int>(along_n);
+    tiles = static_cast<int>(all);
+    by_tiles_r = Divisor(tiles_r), by_tiles_j = Divisor(tiles_j), by_tiles_n = Divisor(tiles_n);
+  }
 };
 
 struct PlanesOrigin {
