@@ -42,31 +42,44 @@ __device__ void consume_planes(const PlanesTask& task, uint32_t ring, PlanesShar
   const int lane = thread % 32;
   Ring<Tile::x_stages> at_x;
   Ring<Tile::weight_stages> at_weight;
-  int turn = 0;  // which chunk is next
+  int turn = 0;                                     // which chunk is next
+  typename PlanesFragments<Tile>::Columns columns;  // of the part that is next
+  constexpr bool early = PlanesFragments<Tile>::reads_early;
+  const auto read = [&](int part) {
+    const uint32_t stage = ring + at_x.slot * Tile::x_bytes;
+    fragments.read_columns(columns, stage, part / groups, part % groups * Tile::group);
+  };
   for (int tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster) {
     const PlanesOrigin origin = planes_origin<Tile>(task, tile, cluster.rank);
     float sums[P][Tile::r / 2];
     start_planes<T, Tile>(sums, task, origin, warpgroup, lane);
-    for (int k = 0; k < task.c; k += Tile::k, at_x.advance(), at_weight.advance()) {
-      shared.full_x[at_x.slot].wait(at_x.phase);
+    shared.full_x[at_x.slot].wait(at_x.phase);
+    if (early) read(0);
+    for (int k = 0; k < task.c; k += Tile::k, at_weight.advance()) {
       const uint32_t weight = weights + at_weight.slot * Tile::weight_bytes;
+      const bool started = k > 0 || task.bias != nullptr;
 #pragma unroll
       for (int part = 0; part < parts; ++part) {
         const int step = part / groups, first = part % groups * Tile::group;
         uint32_t rows[Tile::group][4];
-        fragments.build(rows, ring + at_x.slot * Tile::x_bytes, step, first);
-        if (part == parts - 1) {
-          fence_fragments(rows);
-          cluster.give_x_back(shared.empty_x[at_x.slot], lane);
-        }
+        if (!early) read(part);
+        fragments.build(rows, columns);
+        fence_fragments(rows);
+        if (part == parts - 1) cluster.give_x_back(shared.empty_x[at_x.slot], lane), at_x.advance();
         if (part == 0) shared.full_weight[at_weight.slot].wait(at_weight.phase);
         begin_products();
 #pragma unroll
         for (int at = 0; at < Tile::group; ++at)
           Products<T, Tile::r>::from_registers(
               sums[first + at], rows[at], describe_plane<Tile>(weight + (first + at) * Tile::plane_bytes + step * 32),
-              true);
+              step > 0 || started);
         commit_products();
+        if (part < parts - 1) {
+          if (early) read(part + 1);
+        } else if (k + Tile::k < task.c) {
+          shared.full_x[at_x.slot].wait(at_x.phase);
+          if (early) read(0);
+        }
         wait_for_products<0>();
       }
       cluster.give_weight_back(shared.empty_weight[at_weight.slot], lane);
@@ -104,7 +117,7 @@ __global__ void __launch_bounds__(Tile::threads, 1)
   __syncthreads();
   if constexpr (Tile::cluster > 1) synchronize_cluster();
   if (!task.beside) wait_for_kernels_before();
-  const int warpgroup = threadIdx.x / 128;
+  const int warpgroup = warpgroup_of_block();
   if (warpgroup == 2) {
     shrink_registers<helper_registers>();
     if (threadIdx.x == 256) produce_x<Tile>(task, x, ring, shared);

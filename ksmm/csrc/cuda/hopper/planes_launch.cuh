@@ -69,12 +69,13 @@ PlanesStages planes_stages(const Problem& problem) {
   return {Tile::j, Tile::r, Tile::k, parts_of(problem.b, Tile::r * Tile::along_r) * Tile::along_r};
 }
 
-// Rows of four blocks leave 12 of an H100's 132 multiprocessors idle. So the last rows n of the batch, so many of them,
-// are multiplied by pairs, beside the others. (Not sectors: neighbours that share lines of memory are then far apart.)
+// Clusters of four blocks leave 12 of an H100's 132 multiprocessors idle. So the last rows n of the batch, so many of
+// them, are multiplied by pairs, beside the others. (Not sectors: neighbours that share lines of memory are then far
+// apart.)
 struct RowsBeside {
   int64_t beside;
   int pairs;
-  double rounds;  // of rows of four
+  double rounds;  // of clusters of four
 };
 
 // As many as let both end together, if a pair takes `slower` times as long for a tile.
@@ -83,17 +84,18 @@ RowsBeside rows_beside(const Problem& problem, const Machine& machine) {
   constexpr double slower = 1.2;
   using Pair = typename Tile::Pair;
   const int pairs = machine.is_part || !machine.overlaps ? 0 : (machine.multiprocessors - 4 * machine.quads) / 2;
-  const int64_t tiles_n = parts_of(problem.batch, Tile::n), others = problem.a * parts_of(problem.d, Tile::j);
-  const int64_t of_rows = others * parts_of(problem.b, Tile::r * Tile::along_r);  // tiles for each tile of n
-  const int64_t of_pairs = others * parts_of(problem.b, Pair::r * Pair::along_r);
-  RowsBeside best = {0, pairs, static_cast<double>(parts_of(of_rows * tiles_n, machine.quads))};
+  constexpr int64_t n = Tile::n * Tile::along_n;  // of a cluster of four
+  const int64_t tiles_n = parts_of(problem.batch, n), others = problem.a * parts_of(problem.d, Tile::j);
+  const int64_t of_fours = others * parts_of(problem.b, Tile::r * Tile::along_r);  // tiles for each tile of n
+  const int64_t of_pairs = others * parts_of(problem.b, Pair::r * Pair::along_r) * Tile::along_n;
+  RowsBeside best = {0, pairs, static_cast<double>(parts_of(of_fours * tiles_n, machine.quads))};
   if (pairs <= 0) return best;
-  const double rate = 1.0 * machine.quads / of_rows, rate_beside = pairs / (slower * of_pairs);
+  const double rate = 1.0 * machine.quads / of_fours, rate_beside = pairs / (slower * of_pairs);
   const int64_t share = static_cast<int64_t>(tiles_n * rate_beside / (rate + rate_beside));
   for (int64_t beside = std::max<int64_t>(1, share - 2); beside <= share + 2 && beside < tiles_n; ++beside) {
-    const double rounds = std::max(1.0 * parts_of(of_rows * (tiles_n - beside), machine.quads),
+    const double rounds = std::max(1.0 * parts_of(of_fours * (tiles_n - beside), machine.quads),
                                    slower * parts_of(of_pairs * beside, pairs));
-    if (rounds < best.rounds) best = {problem.batch - (tiles_n - beside) * Tile::n, pairs, rounds};
+    if (rounds < best.rounds) best = {problem.batch - (tiles_n - beside) * n, pairs, rounds};
   }
   return best;
 }
@@ -155,10 +157,12 @@ double planes_seconds(const Problem& problem, const Machine& machine) {
   const double slower = 132 * 41.6e9 / machine.cache_rate;  // than an H200
   const double uneven_tiles =
       rounds > 1 ? std::ceil(rounds) * seconds_of_uneven_tile<Tile, PREPARED>(columns) * slower : 0;
-  double rounds_of_rows = std::ceil(rounds);
-  if constexpr (Tile::has_beside) rounds_of_rows = rows_beside<Tile>(problem, machine).rounds;
-  const double rows_of_four = rounds > 1 ? rounds_of_rows * seconds_of_row<Tile, PREPARED>(problem) * slower : 0;
-  const double work = Tile::j == 3 || Tile::j == 6 ? uneven_tiles : Tile::along_r == 4 ? rows_of_four : expected;
+  double rounds_of_fours = std::ceil(rounds);
+  if constexpr (Tile::has_beside) rounds_of_fours = rows_beside<Tile>(problem, machine).rounds;
+  const double four_blocks =
+      rounds > 1 ? rounds_of_fours * seconds_of_four_blocks<Tile, PREPARED>(problem) * slower : 0;
+  constexpr bool counts_four = Tile::along_r == 4 || Tile::has_beside;  // quads of sectors are as other tiles
+  const double work = Tile::j == 3 || Tile::j == 6 ? uneven_tiles : counts_four ? four_blocks : expected;
   const double preparation =
       PREPARED ? 6e-6 + 2 * planes_stages<Tile>(problem).bytes(problem) / machine.memory_rate : 0;
   return preparation + std::max(tile, std::min(4e-6, tile) + work);

@@ -93,16 +93,20 @@ double slowness_of_planes(const Problem& problem) {
   return 1;
 }
 
-// Of a row of four blocks for a tile, as 26 patterns took on an H100, mostly within a quarter; long rows of X and Y
-// take longer, but with d of 48 only very long ones. With d of 16 as six patterns took, within a tenth.
+// Of a row or a quad for a tile. Of planes as eleven patterns took on an H100, within a tenth. Of sectors as 26 did,
+// mostly within a quarter; long rows of X and Y take longer, but with d of 48 only very long ones.
 template <class Tile, bool PREPARED>
-double seconds_of_row(const Problem& problem) {
+double seconds_of_four_blocks(const Problem& problem) {
   const auto& [a, b, c, d, batch, dtype, layout, precision] = problem;
-  if (!Tile::wide)
-    return (PREPARED ? 1 : 1.3) * (Tile::r == 48 ? 5e-6 + parts_of(c, 16) * 0.54e-6 : 3e-6 + parts_of(c, 16) * 0.42e-6);
+  const double steps = parts_of(c, 16);
+  if (!Tile::wide) {
+    const double start = Tile::j != 16 ? 3.7e-6 : Tile::r == 48 ? 3e-6 : 1.5e-6;
+    const double step = Tile::j == 12 ? 0.52e-6 : Tile::j == 24 ? 0.69e-6 : Tile::r == 48 ? 0.55e-6 : 0.475e-6;
+    return (PREPARED ? 1 : 1.3) * (start + steps * step);
+  }
   const double row_bytes = 1.0 * a * d * (b + c);
   const double far = std::clamp(1 + (row_bytes - (d == 48 ? 50e3 : 18e3)) / 35e3, d == 48 ? 1 : 1.2, 2.4);
-  return 4e-6 + parts_of(c, 16) * (Tile::r == 48 ? 0.8e-6 : d < 64 ? 0.55e-6 : 0.47e-6) * far * (PREPARED ? 1 : 1.6);
+  return 4e-6 + steps * (Tile::r == 48 ? 0.8e-6 : d < 64 ? 0.55e-6 : 0.47e-6) * far * (PREPARED ? 1 : 1.6);
 }
 
 }  // namespace ksmm::hopper

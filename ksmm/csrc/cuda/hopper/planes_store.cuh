@@ -44,32 +44,28 @@ __host__ __device__ PlanesOrigin planes_origin(const PlanesTask& task, int tile,
           j * Tile::j};
 }
 
-// Sums start from the bias, or from zero. All lanes of the warp call it.
+// Sums start from the bias, where there is one; else the first product of each makes them. All lanes of the warp call
+// it.
 template <class T, class Tile>
 __device__ inline void start_planes(float (&sums)[Tile::planes][Tile::r / 2], const PlanesTask& task,
                                     const PlanesOrigin& origin, int warpgroup, int lane) {
+  if (task.bias == nullptr) return;
   constexpr int P = Tile::planes;
+  const int first = origin.j + (Tile::split ? warpgroup * P : 0), left = task.d - first;
+  const uint16_t* bias = task.bias + static_cast<int64_t>(origin.i) * task.b * task.d + first;
+  WarpBias<Tile::r, P> of_warp;
+  of_warp.fetch(lane, [=](int column, int plane) {
+    const int r = origin.r + column;
+    return r < task.b && plane < left ? to_float<T>(__ldg(bias + static_cast<int64_t>(r) * task.d + plane)) : 0;
+  });
 #pragma unroll
-  for (int plane = 0; plane < P; ++plane)
+  for (int q = 0; q < Tile::r / 4; ++q)
 #pragma unroll
-    for (int s = 0; s < Tile::r / 2; ++s) sums[plane][s] = 0;
-  if (task.bias != nullptr) {
-    const int first = origin.j + (Tile::split ? warpgroup * P : 0), left = task.d - first;
-    const uint16_t* bias = task.bias + static_cast<int64_t>(origin.i) * task.b * task.d + first;
-    WarpBias<Tile::r, P> of_warp;
-    of_warp.fetch(lane, [=](int column, int plane) {
-      const int r = origin.r + column;
-      return r < task.b && plane < left ? to_float<T>(__ldg(bias + static_cast<int64_t>(r) * task.d + plane)) : 0;
-    });
-#pragma unroll
-    for (int q = 0; q < Tile::r / 4; ++q)
-#pragma unroll
-      for (int plane = 0; plane < P; ++plane) {
-        const int s = q / 2 * 4 + q % 2;  // of row g; that of row g + 8 is two further
-        sums[plane][s] = of_warp.of(q, plane, lane);
-        sums[plane][s + 2] = sums[plane][s];
-      }
-  }
+    for (int plane = 0; plane < P; ++plane) {
+      const int s = q / 2 * 4 + q % 2;  // of row g; that of row g + 8 is two further
+      sums[plane][s] = of_warp.of(q, plane, lane);
+      sums[plane][s + 2] = sums[plane][s];
+    }
 #pragma unroll
   for (int plane = 0; plane < P; ++plane)
 #pragma unroll

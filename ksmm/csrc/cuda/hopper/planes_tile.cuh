@@ -20,7 +20,7 @@ struct PlanesTile {
   static constexpr int along_r = ALONG_R, along_n = ALONG_N, cluster = ALONG_R * ALONG_N;
   static constexpr bool split = SPLIT, wide = WIDE, buffered = BUFFER != 0;
   using Pair = PlanesTile<J_, R_, K_, X_STAGES, WEIGHT_STAGES, SPLIT, WIDE, 2, 1, BUFFER>;
-  static constexpr bool has_beside = ALONG_R == 4 && !WIDE;  // pairs (planes_launch.cuh)
+  static constexpr bool has_beside = cluster == 4 && !WIDE;  // pairs (planes_launch.cuh)
   static constexpr int planes = SPLIT ? J_ / 2 : J_;         // of a warpgroup
   static constexpr int n = SPLIT ? 64 : 128;
   static constexpr int threads = 3 * 128;  // two warpgroups consume; of the third, a warp each fetches X and W
