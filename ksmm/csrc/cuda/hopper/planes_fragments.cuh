@@ -24,19 +24,19 @@ struct PlanesFragments {
   // Vector `at` of a start, of columns 16 * step + 8 * pair and following, is so many bytes further. All lanes share
   // this distance but for the swizzle, which leaves whole periods alone, and what is within a chunk of 16 bytes. The
   // rest of it, the key, goes into the lane's offset.
-  static constexpr int distance(int step, int pair, int at) {
+  __host__ __device__ static constexpr int distance(int step, int pair, int at) {
     return (16 * step + 8 * pair) * column_bytes + at * vector;
   }
   static constexpr int period = Tile::wide ? 256 : Tile::row_bytes;
   static constexpr int chunk = 4 * J % 16 == 0 && (joined || (J % 8 == 0 && P % 8 == 0)) ? 16 : 4;
-  static constexpr int key(int distance) { return distance % period / chunk * chunk; }
-  static constexpr uint32_t beyond_key(int distance) {
+  __host__ __device__ static constexpr int key(int distance) { return distance % period / chunk * chunk; }
+  __host__ __device__ static constexpr uint32_t beyond_key(int distance) {
     constexpr int period_bytes = Tile::wide ? 256 : Tile::n * Tile::row_bytes;
     return distance / period * period_bytes + distance % period - key(distance);
   }
 
   // How many keys there are before the first one that is `last`; all of them if none is.
-  static constexpr int keys_before(int last) {
+  __host__ __device__ static constexpr int keys_before(int last) {
     int count = 0;
     bool seen[256] = {};
     for (int step = 0; step < Tile::k / 16; ++step)
