@@ -130,7 +130,9 @@ def test_several_passes_take_a_long_batch_in_parts(operator, name: str, dtype: t
 @pytest.mark.parametrize(
     ("entries", "batch", "dtype", "family"),
     [
-        ((1, 512, 512, 24), 4096, torch.float16, "three passes"),
+        ((1, 384, 384, 24), 25088, torch.float16, "planes j24 r32 k16 row"),
+        ((1, 256, 1024, 12), 25088, torch.float16, "planes j12 r64 k16 quad"),
+        ((4, 384, 384, 16), 25088, torch.float16, "planes j16 r48 k16 row"),
         ((1, 768, 768, 24), 4096, torch.float16, "overlapped passes"),
         ((1, 192, 192, 96), 25088, torch.float16, "overlapped two passes"),
         ((2, 128, 128, 64), 25088, torch.float16, "one pass j16 r128"),

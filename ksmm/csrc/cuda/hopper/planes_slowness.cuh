@@ -80,7 +80,7 @@ double slowness_of_planes(const Problem& problem) {
   if (Tile::wide) return slowness_of_sectors<Tile, PREPARED>(problem);
   if (Tile::j == 2) return slowness_of_two_planes<Tile>(problem);
   if (Tile::j == 4) return slowness_of_four_planes<Tile>(problem);
-  if (Tile::j == 8 && Tile::r == 48) return !PREPARED ? 1.15 : shares ? 1.27 : 1;
+  if (Tile::j == 8 && Tile::r == 48) return !PREPARED ? (shares && b >= 2 * c ? 1.3 : 1.15) : shares ? 1.27 : 1;
   if (Tile::j == 8 && Tile::r == 40) return PREPARED ? 0.86 : 1.08;
   if (Tile::j == 8 && Tile::r == 32) return 1.1;
   if (Tile::j == 12 && Tile::r == 64 && PREPARED) return !shares ? 0.93 : c < 512 ? 1.08 : 1;
