@@ -50,7 +50,7 @@ __device__ void feed_exchange(const ExchangeTask& task, ExchangeShared<Tile>& sh
 template <class T, class Tile>
 __device__ void multiply_exchange(const ExchangeTask& task, ExchangeShared<Tile>& shared, unsigned char* x,
                                   unsigned char* weight, uint32_t kept) {
-  const int warpgroup = threadIdx.x / 128, thread = threadIdx.x % 128;
+  const int warpgroup = warpgroup_of_block(), thread = threadIdx.x % 128;
   float sums[Tile::columns / 2];
   Ring<Tile::stages> ring;
   Ring<exchange_buffers> buffer;

@@ -25,7 +25,7 @@ template <class T, class Tile, bool ROWS_CONTIGUOUS>
 __device__ void multiply_alternating(const typename Tile::Task& task, AlternatingShared<Tile>& shared, unsigned char* x,
                                      unsigned char* weight, unsigned char* staging) {
   const int rank = static_cast<int>(rank_in_cluster());
-  const int warpgroup = threadIdx.x / 128, thread = threadIdx.x % 128;
+  const int warpgroup = warpgroup_of_block(), thread = threadIdx.x % 128;
   using Boxes = std::conditional_t<Tile::paired, AlternatingOutlet<T, Tile, ROWS_CONTIGUOUS>,
                                    SingleBoxOutlet<T, Tile, ROWS_CONTIGUOUS>>;
   using Outlet = std::conditional_t<Tile::wide, WideOutlet<T, Tile>, Boxes>;

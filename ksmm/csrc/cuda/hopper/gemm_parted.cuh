@@ -21,6 +21,7 @@ __device__ void multiply_parted(const GemmTask& task, Shared& shared, unsigned c
   constexpr int part = Tile::columns / 2;
   static_assert(part % 64 == 0, "Y is written 64 columns at a time");
   const int rank = static_cast<int>(rank_in_cluster()), stride = static_cast<int>(gridDim.x) / Tile::cluster;
+  // not warpgroup_of_block(), by which ptxas finds no registers for the pipeline and serialises the products
   const int warpgroup = threadIdx.x / 128, thread = threadIdx.x % 128;
   float sums[Tile::columns / 2];
   auto& early = part_of<0, part>(sums);

@@ -46,7 +46,7 @@ template <class T, class Tile, bool ROWS_CONTIGUOUS>
 __device__ void multiply_streamed(const GemmTask& task, StreamedShared<Tile>& shared, unsigned char* x,
                                   unsigned char* weight, unsigned char* staging) {
   const int rank = static_cast<int>(rank_in_cluster());
-  const int warpgroup = threadIdx.x / 128, thread = threadIdx.x % 128;
+  const int warpgroup = warpgroup_of_block(), thread = threadIdx.x % 128;
   Outlet<T, ROWS_CONTIGUOUS, Tile::buffers> outlet{staging + warpgroup * Tile::buffers * gemm_box, 1 + warpgroup};
   const auto release = [&](int slot) {
     if (thread < Tile::cluster) shared.empty[slot].arrive_at(thread);

@@ -112,7 +112,7 @@ __device__ inline void multiply_regrouped(float (&sums)[COLUMNS / 2], uint32_t x
 template <class T, class Tile>
 __device__ void multiply_planes(const ExchangeTask& task, RegroupShared<Tile>& shared, unsigned char* operand,
                                 unsigned char* weight, uint32_t kept) {
-  const int warpgroup = threadIdx.x / 128, thread = threadIdx.x % 128;
+  const int warpgroup = warpgroup_of_block(), thread = threadIdx.x % 128;
   float sums[Tile::columns / 2];
   Ring<Tile::operands> ring;
   Ring<Tile::weights> of_weight;
