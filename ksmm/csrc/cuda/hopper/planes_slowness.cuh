@@ -93,15 +93,15 @@ double slowness_of_planes(const Problem& problem) {
   return 1;
 }
 
-// Of a row or a quad for a tile. Of planes as eleven patterns took on an H100, within a tenth. Of sectors as 26 did,
+// Of a row or a quad for a tile. Of planes as 15 patterns took on an H100, within an eighth. Of sectors as 26 did,
 // mostly within a quarter; long rows of X and Y take longer, but with d of 48 only very long ones.
 template <class Tile, bool PREPARED>
 double seconds_of_four_blocks(const Problem& problem) {
   const auto& [a, b, c, d, batch, dtype, layout, precision] = problem;
   const double steps = parts_of(c, 16);
   if (!Tile::wide) {
-    const double start = Tile::j != 16 ? 3.7e-6 : Tile::r == 48 ? 3e-6 : 1.5e-6;
-    const double step = Tile::j == 12 ? 0.52e-6 : Tile::j == 24 ? 0.69e-6 : Tile::r == 48 ? 0.55e-6 : 0.475e-6;
+    const double start = Tile::j == 12 ? 3.7e-6 : Tile::j == 24 ? 5.5e-6 : Tile::r == 48 ? 4.8e-6 : 2.6e-6;
+    const double step = Tile::j == 12 ? 0.52e-6 : Tile::j == 24 ? 0.66e-6 : Tile::r == 48 ? 0.49e-6 : 0.43e-6;
     return (PREPARED ? 1 : 1.3) * (start + steps * step);
   }
   const double row_bytes = 1.0 * a * d * (b + c);
