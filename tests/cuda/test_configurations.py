@@ -130,6 +130,7 @@ def test_several_passes_take_a_long_batch_in_parts(operator, name: str, dtype: t
 @pytest.mark.parametrize(
     ("entries", "batch", "dtype", "family"),
     [
+        ((1, 512, 512, 24), 4096, torch.float16, "three passes"),
         ((1, 384, 384, 24), 25088, torch.float16, "planes j24 r32 k16 row"),
         ((1, 256, 1024, 12), 25088, torch.float16, "planes j12 r64 k16 quad"),
         ((4, 384, 384, 16), 25088, torch.float16, "planes j16 r48 k16 row"),
@@ -155,8 +156,9 @@ def test_the_cost_model_finds_the_family_that_was_measured_to_be_the_fastest(
 ) -> None:
     if torch.cuda.get_device_capability() != (9, 0):
         pytest.skip("measured on compute capability 9.0")
-    if entries == (1, 192, 192, 96) and "H200" not in torch.cuda.get_device_name():
-        pytest.skip("measured on an H200; an H100, whose memory is slower, is expected to do better another way")
+    of_an_h200 = family == "three passes" or entries == (1, 192, 192, 96)
+    if of_an_h200 and "H200" not in torch.cuda.get_device_name():
+        pytest.skip("measured on an H200; an H100, whose memory is slower, does as well or better another way")
     x, weight = inputs(Problem(Pattern(*entries), batch, dtype, "batch_first", "cuda"))
     chosen = torch.ops.ksmm.configurations(x, stored_as(weight, "packed"), "batch_first")[0]
     assert chosen.split(" ", 1)[1].startswith(family)
