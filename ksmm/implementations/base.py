@@ -42,6 +42,10 @@ class Implementation(ABC):
     differentiable: ClassVar[bool] = True
     """Whether autograd can trace pack and matmul; where it cannot, `ks_matmul` brings the gradients."""
 
+    trial_fractions: ClassVar[tuple[int, ...]] = (64, 8)
+    """Before the whole batch is measured, a 64th and an eighth of it are tried: a product that takes an hour cannot be
+    stopped. An implementation that prepares itself for each batch size may name fewer."""
+
     @abstractmethod
     def supports(self, problem: Problem) -> str | None:
         """None if the problem can be multiplied, else the reason why not (it ends up in the record)."""

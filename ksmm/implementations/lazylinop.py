@@ -34,6 +34,7 @@ class LazyLinOp(Implementation):
 
     name = "lazylinop"
     differentiable = False
+    trial_fractions = (8,)  # for a 64th of 25,088 it looks through all tile sizes, in Python, for 10 to 30 seconds
 
     def supports(self, problem: Problem) -> str | None:
         if problem.device_type not in _NEEDED:

@@ -113,7 +113,13 @@ class Bench:
     def _measure(self, implementation: Implementation, part: str) -> dict[str, Any]:
         inputs = self._operands(implementation.name)
         packed = implementation.pack(inputs.weight, self.problem.layout)
-        reason = reason_too_slow(lambda x: implementation.matmul(packed, x), inputs.x, self.problem, self.protocol)
+        reason = reason_too_slow(
+            lambda x: implementation.matmul(packed, x),
+            inputs.x,
+            self.problem,
+            self.protocol,
+            implementation.trial_fractions,
+        )
         if reason is not None:
             raise _GaveUpError("too_slow", reason)
         run, whole = products(implementation, packed, inputs.x, part)

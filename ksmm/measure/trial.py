@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -11,7 +11,6 @@ from ksmm.measure.inputs import first_of_batch
 from ksmm.measure.protocol import Protocol
 from ksmm.problem import Problem
 
-_FRACTIONS = (64, 8)
 _DOUBTFUL = 32
 """A trial up to so many times the limit may have met a compilation (lazylinop compiles its kernels at the first
 product), so a second one decides."""
@@ -24,7 +23,11 @@ product costs whatever its batch is little beside that, and sparse products take
 
 
 def reason_too_slow(
-    matmul: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, problem: Problem, protocol: Protocol
+    matmul: Callable[[torch.Tensor], torch.Tensor],
+    x: torch.Tensor,
+    problem: Problem,
+    protocol: Protocol,
+    fractions: Sequence[int],
 ) -> str | None:
     """Why a product takes longer than max_seconds_per_run, as far as parts of its batch show; None if they do not.
 
@@ -35,15 +38,16 @@ def reason_too_slow(
         x: all of X, in the layout of the problem.
         problem: what is computed.
         protocol: has the limit.
+        fractions: of the batch that are tried, 8 for an eighth, the smallest part first.
     """
     limit = protocol.max_seconds_per_run
-    for fraction in _FRACTIONS:
+    for fraction in fractions:
         count = problem.batch_size // fraction
         if count == 0:
             continue
         part = first_of_batch(x, problem.layout, count)
         # a part that exceeds the limit says it of the whole, and so does the last in proportion
-        most = min(limit, _MARGIN * limit * count / problem.batch_size) if fraction == _FRACTIONS[-1] else limit
+        most = min(limit, _MARGIN * limit * count / problem.batch_size) if fraction == fractions[-1] else limit
         seconds = fastest_seconds(lambda part=part: matmul(part), problem.device_type, most, limit)
         if seconds > most:
             return too_slow(count, seconds, protocol, problem.batch_size)

@@ -52,6 +52,19 @@ def test_one_that_would_take_an_hour_is_stopped_on_part_of_the_batch(measure, co
     assert counts == [1]
 
 
+def test_an_implementation_names_the_parts_of_the_batch_that_are_tried(quick, clock, plant, counts):
+    def matmul(packed, x):
+        clock.now += 0.02 * x.shape[0]
+        counts.append(x.shape[0])
+        return exact(packed, x)
+
+    planted = plant("planted", matmul)
+    planted.trial_fractions = (8,)
+    protocol = dataclasses.replace(quick, max_seconds_per_run=LIMIT)
+    assert Bench(PROBLEM, protocol).measure(planted).status == "too_slow"
+    assert counts == [8, 8]
+
+
 def test_what_an_eighth_takes_says_it_of_the_whole(measure, counts):
     measurement = measure(lambda count, before: 0.02 * count)  # 0.16 s for an eighth, and 1.28 s for all of it
     assert measurement.status == "too_slow"
