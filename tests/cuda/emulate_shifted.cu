@@ -170,8 +170,8 @@ bool is_wrong(Tile, std::mt19937& random) {
 }
 
 // Blocks of one tile, whose lanes write Y.
+template <class Tile>
 bool single_is_wrong(std::mt19937& random) {
-  using Tile = ShiftedSingle;
   const Case problem(random, Tile::rows + 16);
   TensorBox x;
   const ShiftedTask task = task_of_shifted_single<Tile>(problem.view, &x);
@@ -179,12 +179,12 @@ bool single_is_wrong(std::mt19937& random) {
       static_cast<size_t>(problem.view.groups_i * problem.view.b * problem.view.groups_j * problem.view.rows);
   std::vector<int> written(static_cast<size_t>(problem.y_offset) + all);
   for (int tile = 0; tile < task.tiles; ++tile) {
-    const ShiftedPlace place(task, tile, Tile::columns, Tile::step);
+    const ShiftedPlace place(task, tile, Tile::block_columns, Tile::step);
     if (tile % task.column_tiles == 0 && random() % 4 == 0)
       for (int k = 0; k < task.rows_of_x.features; k += gemm_step)
         if (x_is_wrong<Tile>(problem, task, x, place, k)) return true;
     const auto count = static_cast<int>(std::min<int64_t>(Tile::rows, problem.view.rows - place.n));
-    for (int r = place.r; r < place.r + Tile::columns && r < task.b; ++r) {
+    for (int r = place.r; r < place.r + Tile::block_columns && r < task.b; ++r) {
       const uint16_t* row = place.row(task, task.rows_of_y, r) + place.n;
       const bool between = reinterpret_cast<uintptr_t>(row) % 4 != 0;
       for (int lane = 0; lane < 64; ++lane)
@@ -210,8 +210,12 @@ int main(int count, char** arguments) {
     std::printf("%d r, %d n: %d of %d wrong\n", size.columns, size.rows, wrong, cases);
     all += wrong;
   }
-  int wrong = 0;
-  for (int at = 0; at < cases; ++at) wrong += single_is_wrong(random);
-  std::printf("blocks of one tile: %d of %d wrong\n", wrong, cases);
-  return all + wrong > 0;
+  for (const int columns : {64, 128, 192}) {
+    int wrong = 0;
+    for (int at = 0; at < cases; ++at)
+      wrong += with_shifted_single(columns, [&](auto tile) { return single_is_wrong<decltype(tile)>(random); });
+    std::printf("blocks of one tile, %d r: %d of %d wrong\n", columns, wrong, cases);
+    all += wrong;
+  }
+  return all > 0;
 }

@@ -70,7 +70,7 @@ OWN_BATCHES = {
     **{f"gemm wide {columns}": (72, 392) for columns in (64, 96, 128, 192)},
     **{f"gemm single r{columns} n128": (72, 264) for columns in (48, 64, 96)},
     **{f"gemm resident {columns}": (72, 700) for columns in (128, 192, 256)},
-    "shifted single": (77, 131),
+    **{f"shifted single r{columns}": (77, 131) for columns in (64, 128, 192)},
     "shifted r64 n128": (300, 517),
     "shifted r64 n256": (300, 517),
     "shifted r128 n256": (300, 517),

@@ -144,7 +144,10 @@ def test_rows_that_no_vector_fits_by_way_of_copies(dtype: torch.dtype, batch: in
         assert_close(y, expected, tolerance(dtype, pattern))
 
 
-SHIFTED = ("shifted single", "shifted r64 n128", "shifted r64 n256", "shifted r128 n256", "shifted r192 n192")
+SHIFTED = (
+    *(f"shifted single r{columns}" for columns in (64, 128, 192)),
+    *(f"shifted r{size}" for size in ("64 n128", "64 n256", "128 n256", "192 n192")),
+)
 OF_EVERY_NUMBER_OF_CLASSES = (
     (2, 72, 40, 16),
     (1, 200, 88, 8),

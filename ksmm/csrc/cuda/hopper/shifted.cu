@@ -83,12 +83,24 @@ struct Shifted {
   static constexpr Configuration as(const char* name) { return {name, true, takes, seconds, launch}; }
 };
 
+// Microseconds of a block alone, and of each where a multiprocessor has several, and for each 64 k, fitted to what an
+// H100 takes for eight and ten patterns.
+struct SingleTimes {
+  double alone, stage_alone, each, stage;
+};
+constexpr SingleTimes times_of_single(int columns) {
+  return columns == 192   ? SingleTimes{0.5, 0.85, 1.0, 1.2}
+         : columns == 128 ? SingleTimes{0.2, 0.7, 1.0, 0.7}
+                          : SingleTimes{0.1, 0.5, 0.55, 0.35};
+}
+
 // Blocks of one tile.
+template <int COLUMNS>
 struct Single {
-  using Tile = ShiftedSingle;
+  using Tile = ShiftedSingleTile<COLUMNS / 64>;
 
   static int64_t tiles(const Problem& problem) {
-    return problem.a * problem.d * parts_of(problem.b, Tile::columns) * parts_of(problem.batch, Tile::step);
+    return problem.a * problem.d * parts_of(problem.b, COLUMNS) * parts_of(problem.batch, Tile::step);
   }
   // Of shared memory, where rows of X are as far apart as they may be.
   static int64_t bytes(int64_t c) { return Tile::shared_bytes(3, static_cast<int>(parts_of(c, gemm_step))); }
@@ -98,16 +110,15 @@ struct Single {
     if (!begins_anywhere(problem, operands, machine) || problem.c > gemm_step * Tile::most_steps) return false;
     view_problem(problem, operands, &view);
     return static_cast<double>(tiles(problem)) < INT32_MAX / 2 && bytes(problem.c) <= machine.shared_limit &&
-           boxes_fit(view, Tile::columns);
+           boxes_fit(view, COLUMNS);
   }
 
-  // Microseconds of a tile alone, and of each where a multiprocessor has several, fitted to what an H100 takes for
-  // eight patterns.
   static double seconds(const Problem& problem, const Machine& machine) {
     const int64_t stages = parts_of(problem.c, gemm_step);
     const auto blocks = std::min<int64_t>(6, 228 * 1024 / (bytes(problem.c) + 1024));  // of a multiprocessor
     const double share = 1.0 * tiles(problem) / machine.multiprocessors;
-    const double alone = 0.1 + 0.5 * stages, each = 0.55 + 0.35 * stages;
+    constexpr SingleTimes times = times_of_single(COLUMNS);
+    const double alone = times.alone + times.stage_alone * stages, each = times.each + times.stage * stages;
     return 3.7e-6 + 1e-6 * std::max(alone * std::ceil(share / blocks), each * share);
   }
 
@@ -115,16 +126,17 @@ struct Single {
                             cudaStream_t stream) {
     GemmView view;
     view_problem(problem, operands, &view);
-    return view.dtype == Dtype::float16 ? launch_shifted_single_float16(view, stream)
-                                        : launch_shifted_single_bfloat16(view, stream);
+    return view.dtype == Dtype::float16 ? launch_shifted_single_float16(view, COLUMNS, stream)
+                                        : launch_shifted_single_bfloat16(view, COLUMNS, stream);
   }
+
+  static constexpr Configuration as(const char* name) { return {name, true, takes, seconds, launch}; }
 };
 
 constexpr Configuration family[] = {
-    {"shifted single", true, Single::takes, Single::seconds, Single::launch},
-    Shifted<64, 128>::as("shifted r64 n128"),
-    Shifted<64, 256>::as("shifted r64 n256"),
-    Shifted<128, 256>::as("shifted r128 n256"),
+    Single<64>::as("shifted single r64"),       Single<128>::as("shifted single r128"),
+    Single<192>::as("shifted single r192"),     Shifted<64, 128>::as("shifted r64 n128"),
+    Shifted<64, 256>::as("shifted r64 n256"),   Shifted<128, 256>::as("shifted r128 n256"),
     Shifted<192, 192>::as("shifted r192 n192"),
 };
 

@@ -25,8 +25,8 @@ inline int shifted_unit_of_y(int64_t batch, int64_t d, int64_t b) {
 cudaError_t launch_shifted_float16(const GemmView& view, ShiftedSize size, const Machine& machine, cudaStream_t stream);
 cudaError_t launch_shifted_bfloat16(const GemmView& view, ShiftedSize size, const Machine& machine,
                                     cudaStream_t stream);
-cudaError_t launch_shifted_single_float16(const GemmView& view, cudaStream_t stream);
-cudaError_t launch_shifted_single_bfloat16(const GemmView& view, cudaStream_t stream);
+cudaError_t launch_shifted_single_float16(const GemmView& view, int columns, cudaStream_t stream);
+cudaError_t launch_shifted_single_bfloat16(const GemmView& view, int columns, cudaStream_t stream);
 
 Configurations shifted_configurations();
 

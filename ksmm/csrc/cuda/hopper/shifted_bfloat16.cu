@@ -9,8 +9,8 @@ cudaError_t launch_shifted_bfloat16(const GemmView& view, ShiftedSize size, cons
   return launch_shifted_of<bfloat16>(view, size, machine, stream);
 }
 
-cudaError_t launch_shifted_single_bfloat16(const GemmView& view, cudaStream_t stream) {
-  return launch_shifted_single_of<bfloat16>(view, stream);
+cudaError_t launch_shifted_single_bfloat16(const GemmView& view, int columns, cudaStream_t stream) {
+  return launch_shifted_single_of<bfloat16>(view, columns, stream);
 }
 
 }  // namespace ksmm::hopper

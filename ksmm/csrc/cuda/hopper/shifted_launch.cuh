@@ -10,14 +10,19 @@
 
 namespace ksmm::hopper {
 
-using ShiftedSingle = ShiftedSingleTile<64>;
-
 // Calls run(tile) with the type of the tile; run returns the same for each.
 template <class Run>
 auto with_shifted_tile(ShiftedSize size, Run run) {
   if (size.columns == 192) return run(ShiftedTile<192, 3>());
   if (size.columns == 128) return run(ShiftedTile<128, 4>());
   return size.rows == 256 ? run(ShiftedTile<64, 4>()) : run(ShiftedTile<64, 2>());
+}
+
+// The same for blocks of one tile.
+template <class Run>
+auto with_shifted_single(int columns, Run run) {
+  if (columns == 192) return run(ShiftedSingleTile<3>());
+  return columns == 128 ? run(ShiftedSingleTile<2>()) : run(ShiftedSingleTile<1>());
 }
 
 inline ShiftedRows shifted_rows(const GemmView& view, const void* data, int64_t stride, int64_t features, int unit) {
@@ -52,7 +57,7 @@ ShiftedTask sizes_of_shifted(const GemmView& view, int64_t row_tiles, int unit_o
   task.b = static_cast<int>(view.b), task.groups_j = static_cast<int>(view.groups_j);
   task.k_steps = static_cast<int>(parts_of(view.c, gemm_step));
   task.row_tiles = static_cast<int>(row_tiles);
-  task.column_tiles = static_cast<int>(parts_of(view.b, Tile::columns));
+  task.column_tiles = static_cast<int>(parts_of(view.b, Tile::block_columns));
   task.tiles = static_cast<int>(task.row_tiles * task.column_tiles * view.groups_i * view.groups_j);
   task.by_column_tiles = Divisor(task.column_tiles), task.by_row_tiles = Divisor(task.row_tiles);
   task.by_d = Divisor(task.groups_j);
@@ -101,16 +106,22 @@ cudaError_t launch_shifted_tile(const GemmView& view, const Machine& machine, cu
                             Tile::threads, Tile::shared_bytes(task.rows_of_x.class_bits, task.stages), 1, stream, task);
 }
 
-template <class T>
-cudaError_t launch_shifted_single_of(const GemmView& view, cudaStream_t stream) {
-  using Tile = ShiftedSingle;
+template <class T, class Tile>
+cudaError_t launch_shifted_single_tile(const GemmView& view, cudaStream_t stream) {
   TensorBox x;
   ShiftedTask task = task_of_shifted_single<Tile>(view, &x);
-  cudaError_t error = describe_tensor(&task.weight, view.weight, view.dtype, gemm_weight(view, Tile::columns), 128);
+  cudaError_t error =
+      describe_tensor(&task.weight, view.weight, view.dtype, gemm_weight(view, Tile::block_columns), 128);
   if (error == cudaSuccess) error = describe_shifted(&task.x, view, task.rows_of_x, x);
   if (error != cudaSuccess) return error;
   return launch_overlapping(shifted_single_kernel<T, Tile>, task.tiles, Tile::threads,
                             Tile::shared_bytes(task.rows_of_x.class_bits, task.k_steps), 1, stream, task);
+}
+
+template <class T>
+cudaError_t launch_shifted_single_of(const GemmView& view, int columns, cudaStream_t stream) {
+  return with_shifted_single(columns,
+                             [&](auto tile) { return launch_shifted_single_tile<T, decltype(tile)>(view, stream); });
 }
 
 template <class T>

@@ -9,13 +9,15 @@
 
 namespace ksmm::hopper {
 
-// A warpgroup with 64 n by COLUMNS r.
-template <int COLUMNS_>
+// 64 n by 64 r for each warpgroup; they share X.
+template <int WARPGROUPS_>
 struct ShiftedSingleTile {
-  static constexpr int columns = COLUMNS_;  // r
+  static constexpr int warpgroups = WARPGROUPS_;
+  static constexpr int columns = 64, block_columns = columns * warpgroups;  // r
   static constexpr int rows = gemm_rows, step = rows, strips = 1, strip = rows;
-  static constexpr int consumers = 128, threads = consumers, warps = threads / 32;
-  static constexpr int weight_bytes = columns * 128;
+  static constexpr int consumers = 128, warps = 4;  // of a warpgroup, each of which takes all of X
+  static constexpr int threads = consumers * warpgroups;
+  static constexpr int weight_bytes = block_columns * 128;
   static constexpr int y_pitch = 144;  // bytes from r to r: lanes that write rows 2 t meet in different banks
   static constexpr int most_steps = 16;
   static constexpr int slack = 2048;  // barriers, the bias, and the alignment of the swizzle
@@ -25,8 +27,8 @@ struct ShiftedSingleTile {
     return gemm_step * pitch(class_bits) + weight_bytes;
   }
   static constexpr int shared_bytes(int class_bits, int k_steps) { return slack + k_steps * stage_bytes(class_bits); }
-  static_assert(columns % 16 == 0 && columns % warps == 0 && columns * y_pitch <= gemm_step * pitch(0),
-                "Y comes into the place of the first X");
+  static_assert(block_columns <= 256 && block_columns * y_pitch <= stage_bytes(0),
+                "Y comes into the place of the first X and W");
   static_assert(stage_bytes(0) % 1024 == 0 && stage_bytes(1) % 1024 == 0, "the swizzle repeats after 1,024 bytes");
   static_assert(stage_bytes(2) % 1024 == 0 && stage_bytes(3) % 1024 == 0, "the swizzle repeats after 1,024 bytes");
 };
@@ -34,10 +36,10 @@ struct ShiftedSingleTile {
 template <class Tile>
 struct ShiftedSingleShared {
   Barrier full[Tile::most_steps];
-  uint16_t bias[Tile::columns];
+  uint16_t bias[Tile::warpgroups][Tile::columns];
 };
 
-// A thread of each warp: every fourth class of rows of all of X, and the first one W.
+// A thread of each warp: some of the classes of rows of all of X, and the first one W.
 template <class Tile>
 __device__ void fetch_shifted_single(const ShiftedTask& task, ShiftedSingleShared<Tile>& shared, unsigned char* stages,
                                      const ShiftedPlace& place, int warp) {
@@ -51,7 +53,7 @@ __device__ void fetch_shifted_single(const ShiftedTask& task, ShiftedSingleShare
       full.arrive_expecting(bytes);
       load(stage + gemm_step * pitch, task.weight, full, Keep::last_out, step * gemm_step, place.r, place.j, place.i);
     }
-    for (int q = warp; q < classes; q += Tile::warps) {
+    for (int q = warp; q < classes; q += Tile::threads / 32) {
       const int start = q * task.groups_j + place.j;
       load(stage + q * box * pitch, task.x, full, Keep::normal,
            rows.column(start) / 8 * 8 + place.n - moved(q, rows.class_bits), step * gemm_step >> rows.class_bits,
@@ -88,10 +90,11 @@ __device__ void multiply_shifted_single(const ShiftedTask& task, ShiftedSingleSh
                                         const unsigned char* stages, const ShiftedPlace& place,
                                         float (&sums)[Tile::columns / 2]) {
   const ShiftedRows& rows = task.rows_of_x;
-  const int bytes = Tile::stage_bytes(rows.class_bits);
-  ShiftedOperands<Tile> operands(rows.class_bits, threadIdx.x);
+  const int bytes = Tile::stage_bytes(rows.class_bits), warpgroup = warpgroup_of_block();
+  const int to_weight = bytes - Tile::weight_bytes + warpgroup * Tile::columns * 128;
+  ShiftedOperands<Tile> operands(rows.class_bits, threadIdx.x % 128);
   operands.set_shifts(place.shift(task, rows, 0), static_cast<int>(task.groups_j * rows.stride & 7), threadIdx.x);
-  start_sums<T, Tile::columns>(sums, task.bias == nullptr ? nullptr : shared.bias);
+  start_sums<T, Tile::columns>(sums, task.bias == nullptr ? nullptr : shared.bias[warpgroup]);
   uint32_t x = shared_address(stages);
   ShiftedHalf<Tile> first, second;
   shared.full[0].wait(0);
@@ -99,7 +102,7 @@ __device__ void multiply_shifted_single(const ShiftedTask& task, ShiftedSingleSh
   int step = 0;
 #pragma unroll 1
   do {  // once at least: a loop that may be left out makes the compiler serialise the products
-    const uint32_t weight = x + bytes - Tile::weight_bytes;
+    const uint32_t weight = x + to_weight;
     first.template begin<T>(sums, weight, 0);
     second.build(operands, x, 1);
     first.finish();
@@ -116,7 +119,7 @@ __device__ void multiply_shifted_single(const ShiftedTask& task, ShiftedSingleSh
 // Brings the sums to shared memory: r by r, 64 n each.
 template <class T, class Tile>
 __device__ void put_shifted_single(unsigned char* y, const float (&sums)[Tile::columns / 2]) {
-  const int n = shifted_n(threadIdx.x);
+  const int n = shifted_n(threadIdx.x % 128);
 #pragma unroll
   for (int at = 0; at < Tile::columns / 4; ++at) {
     const int r = at / 2 * 8 + threadIdx.x % 4 * 2 + at % 2;
@@ -146,11 +149,11 @@ __device__ inline void write_pair(uint16_t* row, int n, int count, uint32_t pair
   }
 }
 
-// Each warp writes every fourth row of Y: all are read before the first is written.
+// Each warp writes every fourth row of Y that its warpgroup has: all are read before the first is written.
 template <class Tile>
 __device__ void write_shifted_single(const ShiftedTask& task, const ShiftedPlace& place, const unsigned char* y) {
   constexpr int rows = Tile::columns / Tile::warps;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32 % Tile::warps, lane = threadIdx.x % 32;
   const int count = static_cast<int>(min(static_cast<int64_t>(Tile::rows), task.batch - place.n));
   const int64_t step = static_cast<int64_t>(task.groups_j) * task.rows_of_y.stride;  // from r to r + 1
   uint16_t* const first = place.row(task, task.rows_of_y, place.r + warp) + place.n;
@@ -176,7 +179,7 @@ __global__ __launch_bounds__(Tile::threads) void shifted_single_kernel(const __g
   extern __shared__ unsigned char unaligned[];
   __shared__ ShiftedSingleShared<Tile> shared;
   unsigned char* const stages = unaligned + (1024 - shared_address(unaligned) % 1024) % 1024;
-  const ShiftedPlace place(task, static_cast<int>(blockIdx.x), Tile::columns, Tile::step);
+  ShiftedPlace place(task, static_cast<int>(blockIdx.x), Tile::block_columns, Tile::step);
   if (threadIdx.x < task.k_steps) shared.full[threadIdx.x].init(1), publish_barriers();
   if (threadIdx.x == 32) prefetch_map(task.x), prefetch_map(task.weight);
   __syncthreads();
@@ -184,15 +187,18 @@ __global__ __launch_bounds__(Tile::threads) void shifted_single_kernel(const __g
   const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
   if (threadIdx.x % 32 == 0) fetch_shifted_single(task, shared, stages, place, warp);
   __syncwarp();
+  const int warpgroup = warpgroup_of_block();
+  place.r += warpgroup * Tile::columns;
   BiasFetch<Tile::columns> fetch;
   fetch.read(task, place.r, place.i, place.j);
-  fetch.write(task, shared.bias, 1);
+  fetch.write(task, shared.bias[warpgroup], 1 + warpgroup);
   float sums[Tile::columns / 2];
   multiply_shifted_single<T>(task, shared, stages, place, sums);
-  __syncthreads();  // all have read X
-  put_shifted_single<T, Tile>(stages, sums);
-  __syncthreads();
-  write_shifted_single<Tile>(task, place, stages);
+  __syncthreads();  // all have read X and W
+  unsigned char* const y = stages + warpgroup * Tile::columns * Tile::y_pitch;
+  put_shifted_single<T, Tile>(y, sums);
+  synchronize(1 + warpgroup, 128);
+  write_shifted_single<Tile>(task, place, y);
 #endif
 }
 

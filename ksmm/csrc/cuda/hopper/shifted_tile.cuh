@@ -23,7 +23,7 @@ __host__ __device__ constexpr int shifted_pitch(int n, int class_bits) {
 // The last tile of a row ends with it, and the one before it may have to begin earlier: they write some n again.
 template <int COLUMNS_, int WARPGROUPS_>
 struct ShiftedTile {
-  static constexpr int columns = COLUMNS_;                                 // r
+  static constexpr int columns = COLUMNS_, block_columns = columns;        // r
   static constexpr int warpgroups = WARPGROUPS_;                           // that multiply
   static constexpr int blocks = columns == 64 && warpgroups == 2 ? 2 : 1;  // of a multiprocessor
   static constexpr int consumers = 128 * warpgroups;
