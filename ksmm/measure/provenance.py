@@ -21,7 +21,8 @@ from ksmm.version import __version__
 
 COMMIT_VARIABLE = "KSMM_COMMIT"
 _ROOT = Path(__file__).resolve().parents[2]
-_LIBRARIES = ("einops", "numpy", "nvidia-ml-py", "pyJoules", "triton")
+_CUPY = ("cupy", "cupy-cuda12x", "cupy-cuda13x")
+_LIBRARIES = ("einops", "lazylinop", "numpy", "nvidia-ml-py", "pyJoules", "triton", *_CUPY)
 
 
 def device_name(device_type: str) -> str:

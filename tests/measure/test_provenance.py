@@ -1,3 +1,4 @@
+import importlib.metadata
 import json
 import os
 import platform
@@ -62,6 +63,20 @@ def test_the_facts_name_no_host_and_no_folder(monkeypatch):
     assert platform.node() not in text
     assert facts[1]["kernel"]["flags"] == {"a.cpp": "-O3 -std=c++20"}
     assert provenance.kernel_hash() == "s"
+
+
+def test_a_rival_of_its_own_package_is_named_with_its_version(monkeypatch):
+    installed = {"lazylinop": "1.24.28", "cupy-cuda13x": "14.2.0"}
+
+    def version(name):
+        if name not in installed:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return installed[name]
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    versions = provenance.software_facts()["versions"]
+    assert {name: versions[name] for name in installed} == installed
+    assert "cupy" not in versions
 
 
 def test_without_a_kernel(monkeypatch):
