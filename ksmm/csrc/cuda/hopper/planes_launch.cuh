@@ -50,7 +50,10 @@ bool planes_y_is_aligned(const Problem& problem, const Operands& operands) {
 // How many clusters run at a time; blocks, where each is alone.
 template <class Tile>
 int clusters_of(const Machine& machine) {
-  return Tile::cluster == 1 ? machine.multiprocessors : Tile::cluster == 2 ? machine.pairs : machine.quads;
+  return Tile::cluster == 1   ? machine.multiprocessors
+         : Tile::cluster == 2 ? machine.pairs
+         : Tile::cluster == 4 ? machine.quads
+                              : machine.octets;
 }
 
 // The tiles of a cluster.

@@ -40,13 +40,14 @@ double slowness_of_shared_lines(const Problem& problem) {
 }
 
 // How much longer than others sectors take for the same, on H100s: rows beyond b, blocks that share nothing, and quads
-// of which several take b.
+// and octets of which several take b.
 template <class Tile, bool PREPARED>
 double slowness_of_sectors(const Problem& problem) {
   const auto& [a, b, c, d, batch, dtype, layout, precision] = problem;
   const int64_t tiles_r = parts_of(b, Tile::r * Tile::along_r);
   const double padding = static_cast<double>(tiles_r * Tile::r * Tile::along_r) / static_cast<double>(b) - 1;
-  const double sharing = Tile::cluster == 1 ? 1.15 : Tile::cluster == 4 && tiles_r > 1 ? 1.5 : 1;
+  constexpr double by_cluster = Tile::cluster == 1 ? 1.15 : Tile::cluster == 8 ? 0.95 : 1;
+  const double sharing = Tile::cluster >= 4 && tiles_r > 1 ? 1.5 : by_cluster;
   return (1 + 0.4 * padding) * sharing * slowness_of_shared_lines<Tile, PREPARED>(problem) *
          (PREPARED && a * d * (b + c) <= 8192 ? 0.9 : 1);
 }
@@ -101,7 +102,8 @@ double seconds_of_four_blocks(const Problem& problem) {
   const double steps = parts_of(c, 16);
   if (!Tile::wide) {
     const double start = Tile::j == 12 ? 3.7e-6 : Tile::j == 24 ? 5.5e-6 : Tile::r == 48 ? 4.8e-6 : 2.6e-6;
-    const double step = Tile::j == 12 ? 0.52e-6 : Tile::j == 24 ? 0.66e-6 : Tile::r == 48 ? 0.49e-6 : 0.43e-6;
+    constexpr double of_24 = Tile::along_n == 1 ? 0.66e-6 : 0.75e-6;
+    const double step = Tile::j == 12 ? 0.52e-6 : Tile::j == 24 ? of_24 : Tile::r == 48 ? 0.49e-6 : 0.43e-6;
     return (PREPARED ? 1 : 1.3) * (start + steps * step);
   }
   const double row_bytes = 1.0 * a * d * (b + c);
