@@ -178,7 +178,6 @@ int main(int count, char** arguments) {
   wrong += run<PlanesTile<12, 48, 16, 4, 4, true, false>>("j12 r48 k16", cases, random);
   wrong += run<PlanesTile<16, 32, 16, 4, 4, true, false, 2>>("j16 r32 k16 pair", cases, random);
   wrong += run<PlanesTile<16, 24, 16, 4, 4, true, true, 2, 2>>("sector r24 k16 quad", cases, random);
-  wrong += run<PlanesTile<16, 24, 16, 4, 4, true, true, 2, 4>>("sector r24 k16 octet", cases, random);
   wrong += run<PlanesTile<4, 64, 32, 4, 4, false, false>>("j4 r64 k32", cases, random);
   wrong += run<PlanesTile<4, 64, 64, 2, 2, false, false>>("j4 r64 k64", cases, random);
   wrong += run_splits(cases, random);

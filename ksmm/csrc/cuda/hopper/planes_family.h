@@ -6,10 +6,10 @@
 // More rows R mean that X is read less often, and more sums to hold: of 192 for a thread, a group of planes is
 // multiplied at a time. R of 24 and 48 leave no padding where b is a multiple of 48; a long step K fetches longer rows
 // of W, which the copy engine prefers, but leaves room for two stages alone. A pair, or a row of four, shares X, which
-// comes half as often out of the L2 cache, and row by row through the copy engine; a quad, or an octet, shares W, too,
-// and a pair of 12 planes W alone. Beside a row or a quad of planes pairs multiply the last rows n
-// (planes_launch.cuh). Buffered Y leaves while the next tile is multiplied, and in rows of 128 bytes, where two to six
-// planes of 8 r have 32 to 96; it does so in two or three parts where shared memory has no room for all of it.
+// comes half as often out of the L2 cache, and row by row through the copy engine; a quad shares W, too, and a pair of
+// 12 planes W alone. Beside a row or a quad of planes pairs multiply the last rows n (planes_launch.cuh). Buffered Y
+// leaves while the next tile is multiplied, and in rows of 128 bytes, where two to six planes of 8 r have 32 to 96; it
+// does so in two or three parts where shared memory has no room for all of it.
 #define KSMM_PLANES_TILES                                                                   \
   KSMM_TILE("planes j2 r192 k32", DIRECT, 2, 192, 32, 4, 4, false, false, 1, 1, 2)          \
   KSMM_TILE("planes j2 r128 k32", DIRECT, 2, 128, 32, 5, 5, false, false)                   \
@@ -69,5 +69,4 @@
   KSMM_TILE("planes sector r32 k16 pair", EITHER, 16, 32, 16, 4, 4, true, true, 2)          \
   KSMM_TILE("planes sector r32 k32 pair", DIRECT, 16, 32, 32, 2, 2, true, true, 2)          \
   KSMM_TILE("planes sector r32 k16 row", EITHER, 16, 32, 16, 4, 4, true, true, 4)           \
-  KSMM_TILE("planes sector r24 k16 quad", EITHER, 16, 24, 16, 4, 4, true, true, 2, 2)       \
-  KSMM_TILE("planes sector r24 k16 octet", EITHER, 16, 24, 16, 4, 4, true, true, 2, 4)
+  KSMM_TILE("planes sector r24 k16 quad", EITHER, 16, 24, 16, 4, 4, true, true, 2, 2)

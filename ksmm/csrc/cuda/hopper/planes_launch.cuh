@@ -50,10 +50,7 @@ bool planes_y_is_aligned(const Problem& problem, const Operands& operands) {
 // How many clusters run at a time; blocks, where each is alone.
 template <class Tile>
 int clusters_of(const Machine& machine) {
-  return Tile::cluster == 1   ? machine.multiprocessors
-         : Tile::cluster == 2 ? machine.pairs
-         : Tile::cluster == 4 ? machine.quads
-                              : machine.octets;
+  return Tile::cluster == 1 ? machine.multiprocessors : Tile::cluster == 2 ? machine.pairs : machine.quads;
 }
 
 // The tiles of a cluster.

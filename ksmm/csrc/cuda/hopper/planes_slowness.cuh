@@ -40,14 +40,13 @@ double slowness_of_shared_lines(const Problem& problem) {
 }
 
 // How much longer than others sectors take for the same, on H100s: rows beyond b, blocks that share nothing, and quads
-// and octets of which several take b.
+// of which several take b.
 template <class Tile, bool PREPARED>
 double slowness_of_sectors(const Problem& problem) {
   const auto& [a, b, c, d, batch, dtype, layout, precision] = problem;
   const int64_t tiles_r = parts_of(b, Tile::r * Tile::along_r);
   const double padding = static_cast<double>(tiles_r * Tile::r * Tile::along_r) / static_cast<double>(b) - 1;
-  constexpr double by_cluster = Tile::cluster == 1 ? 1.15 : Tile::cluster == 8 ? 0.95 : 1;
-  const double sharing = Tile::cluster >= 4 && tiles_r > 1 ? 1.5 : by_cluster;
+  const double sharing = Tile::cluster == 1 ? 1.15 : Tile::cluster == 4 && tiles_r > 1 ? 1.5 : 1;
   return (1 + 0.4 * padding) * sharing * slowness_of_shared_lines<Tile, PREPARED>(problem) *
          (PREPARED && a * d * (b + c) <= 8192 ? 0.9 : 1);
 }

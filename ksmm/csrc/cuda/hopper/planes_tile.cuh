@@ -72,7 +72,7 @@ struct PlanesTile {
   static_assert(planes % group == 0, "groups of planes are equal");
   static_assert(n % ALONG_R == 0, "blocks that share X fetch as much of it each");
   static_assert(J_ % ALONG_N == 0, "blocks that share W fetch as many planes each");
-  static_assert(cluster == 1 || cluster == 2 || cluster == 4 || cluster == 8, "clusters that a Machine counts");
+  static_assert(cluster == 1 || cluster == 2 || cluster == 4, "clusters that a Machine counts");
   static_assert(!buffered || !SPLIT, "two warpgroups buffer chunks of their own");
   static_assert(!buffered || (BUFFER <= chunks_of_rows && chunks_of_rows * 8 % J_ == 0 &&
                               (BUFFER == chunks_of_rows || BUFFER * 8 % J_ == 0)),
