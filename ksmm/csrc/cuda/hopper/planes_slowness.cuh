@@ -70,7 +70,7 @@ double slowness_of_four_planes(const Problem& problem) {
   const bool gains = c >= 96 && 1.0 * (parts_of(b, rows) * rows) <= 1.15 * static_cast<double>(b);
   const double parts = !gains ? 1 : b >= 2 * c ? 0.92 : c <= 512 ? 0.95 : 0.97;
   if (Tile::cluster == 1) return parts;
-  return parts * (b < 384 || c < 384 ? 1.03 : problem.a * (b + c) > 15000 ? 1.08 : 1);
+  return parts * (b < 384 || c < 384 ? 1.03 : 1);
 }
 
 template <class Tile, bool PREPARED>
