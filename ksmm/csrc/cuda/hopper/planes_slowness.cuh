@@ -101,7 +101,7 @@ double seconds_of_four_blocks(const Problem& problem) {
   const double steps = parts_of(c, 16);
   if (!Tile::wide) {
     const double start = Tile::j == 12 ? 3.7e-6 : Tile::j == 24 ? 5.5e-6 : Tile::r == 48 ? 4.8e-6 : 2.6e-6;
-    constexpr double of_24 = Tile::along_n == 1 ? 0.66e-6 : 0.75e-6;
+    constexpr double of_24 = Tile::along_n == 1 ? 0.61e-6 : 0.75e-6;
     const double step = Tile::j == 12 ? 0.52e-6 : Tile::j == 24 ? of_24 : Tile::r == 48 ? 0.49e-6 : 0.43e-6;
     return (PREPARED ? 1 : 1.3) * (start + steps * step);
   }
