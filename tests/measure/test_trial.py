@@ -22,17 +22,22 @@ def counts():
 
 @pytest.fixture
 def measure(plant, quick, clock, counts):
-    """Measures a product that takes, by the clock, seconds(x.shape[0], how many calls with as many came before)."""
+    """Measures a product that takes, by the clock, seconds(x.shape[0], how many calls with as many came before).
+
+    Its implementation has those trial fractions, if they are given.
+    """
     protocol = dataclasses.replace(quick, max_seconds_per_run=LIMIT)
 
-    def run(seconds):
+    def run(seconds, fractions=None):
         def matmul(packed, x):
             count = x.shape[0]
             clock.now += seconds(count, counts.count(count))
             counts.append(count)
             return exact(packed, x)
 
-        return Bench(PROBLEM, protocol).measure(plant("planted", matmul))
+        planted = plant("planted", matmul)
+        planted.trial_fractions = fractions or planted.trial_fractions
+        return Bench(PROBLEM, protocol).measure(planted)
 
     return run
 
@@ -52,16 +57,8 @@ def test_one_that_would_take_an_hour_is_stopped_on_part_of_the_batch(measure, co
     assert counts == [1]
 
 
-def test_an_implementation_names_the_parts_of_the_batch_that_are_tried(quick, clock, plant, counts):
-    def matmul(packed, x):
-        clock.now += 0.02 * x.shape[0]
-        counts.append(x.shape[0])
-        return exact(packed, x)
-
-    planted = plant("planted", matmul)
-    planted.trial_fractions = (8,)
-    protocol = dataclasses.replace(quick, max_seconds_per_run=LIMIT)
-    assert Bench(PROBLEM, protocol).measure(planted).status == "too_slow"
+def test_an_implementation_names_the_parts_of_the_batch_that_are_tried(measure, counts):
+    assert measure(lambda count, before: 0.02 * count, fractions=(8,)).status == "too_slow"
     assert counts == [8, 8]
 
 
