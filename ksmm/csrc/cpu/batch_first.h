@@ -57,8 +57,10 @@ struct FirstTasks {
       }
     } else {
       for (int64_t m = 0; m < stage.count; m += M) {
+        Panel panel = panel_of(stage, stage.first_panel);
         for (int64_t number = stage.first_panel; number < stage.last_panel; ++number) {
-          multiply_panel(stage, number, panel_of(stage, number), m, rows, sums, copy);
+          multiply_panel(stage, number, panel, m, rows, sums, copy);
+          if (number + 1 < stage.last_panel) next_panel(stage, number + 1, panel);
         }
       }
     }
@@ -73,6 +75,15 @@ struct FirstTasks {
       return {output, from, stored.at != nullptr, stored.vector_step, {plan.orders[plan.group_of(stage.set, number)]}};
     } else {
       return {output, from, stored.at != nullptr, stored.vector_step, {}};
+    }
+  }
+
+  // Of panels of one group, which are packed, all distances are the same.
+  KSMM_INLINE void next_panel(const FirstStage& stage, int64_t number, Panel& panel) const {
+    if (plan.shared || plan.reads_stored()) {
+      panel = panel_of(stage, number);
+    } else {
+      panel.output += N * plan.group_step, panel.weights += plan.panel_floats();
     }
   }
 
@@ -124,16 +135,19 @@ struct FirstTasks {
 
 template <class Element, class Spread>
 void multiply_spread(const Problem& problem, const Operands& operands, ParallelFor parallel_for) {
-  const FirstPlan plan(problem, RowFormat<Spread>::most_depth(problem.d), Element::word_k);
+  const bool shared = !std::is_same<Spread, Consecutive>::value;
+  const FirstPlan plan(problem, shared, RowFormat<Spread>::most_depth(problem.d), Element::word_k);
   FirstWeights<Element> pack{plan, operands};
   const bool packs = pack.any();
   const Buffer weights(packs ? plan.sets * plan.set_panels * plan.panel_floats() : 1);
   pack.packed = weights.get();
   if (packs) run(pack, plan.sets * plan.set_panels, parallel_for);
   const Bias<Element> bias(problem, operands, plan.width * plan.group_step);
+  const int64_t together = shared ? 1 : plan.used_groups * plan.panel_blocks;  // groups share lines of X and of Y
   const auto multiply = [&](auto width) {
     constexpr int N = decltype(width)::value;
-    run(FirstTasks<Element, Spread, N>{plan, operands, weights.get(), bias.get()}, plan.tasks(), parallel_for);
+    run(FirstTasks<Element, Spread, N>{plan, operands, weights.get(), bias.get()}, plan.tasks(), parallel_for,
+        together);
   };
   with_width(plan.width, multiply);
 }
@@ -145,7 +159,10 @@ void multiply_batch_first(const Problem& problem, const Operands& operands, Para
   if (d == 2) return multiply_spread<Element, Repeat<2>>(problem, operands, parallel_for);
   if (d == 4 && lanes > 4) return multiply_spread<Element, Repeat<4>>(problem, operands, parallel_for);
   if (d == 8 && lanes > 8) return multiply_spread<Element, Repeat<8>>(problem, operands, parallel_for);
-  if (d < lanes) return multiply_spread<Element, Reorder>(problem, operands, parallel_for);
+  // A permutation takes AVX2 two instructions, for which a multiply-add waits: where a group has enough vectors it pays
+  // to do it once, on the way into the copy of X.
+  const bool turns = lanes == 8 && problem.b * FirstPlan::common_divisor(d, lanes) >= 8 * lanes;
+  if (d < lanes && !turns) return multiply_spread<Element, Reorder>(problem, operands, parallel_for);
   return multiply_spread<Element, Consecutive>(problem, operands, parallel_for);
 }
 

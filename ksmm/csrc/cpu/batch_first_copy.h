@@ -25,11 +25,14 @@ class FirstCopy : public Portions {
     first_ = from_;
     if (Element::word_k > 1) return;
     if (!Format::slices(d)) {
-      step_ = lanes, vectors_ = stage.depth * d / lanes;
+      step_ = lanes, vectors_ = stage.depth * d / lanes / together * together;
+    } else if (d < lanes && turns) {
+      step_ = d, vectors_ = smaller(stage.depth, larger(0, whole_vectors()));
+      for (int lane = 0; lane < lanes; ++lane) order_[lane] = int32_t((first_j() + lane) % d);
     } else if (first_j() + lanes <= d) {
       step_ = d, vectors_ = stage.depth, from_ += first_j();
     }
-    left_ = vectors_ * stage.count;
+    left_ = vectors_ / together * stage.count;
   }
 
   // Spreads the copying over the multiplication of a stage.
@@ -38,11 +41,11 @@ class FirstCopy : public Portions {
   }
 
   KSMM_INLINE void operator()() {
-    for (int64_t count = take(); count > 0; --count) copy_vector();
+    for (int64_t count = take(); count > 0; --count) copy_vectors();
   }
 
   void finish() {
-    for (; left_ > 0; --left_) copy_vector();
+    for (; left_ > 0; --left_) copy_vectors();
     if (!plan_) return;
     const Interleave<Element> interleave(smaller(plan_->problem.d, lanes));
     for (int64_t m = 0; m < stage_.count; ++m) finish_row(first_ + m * x_stride_, rows_ + m * row_step, interleave);
@@ -53,13 +56,33 @@ class FirstCopy : public Portions {
   }
 
  private:
-  int64_t first_j() const { return plan_->group_of(stage_.set, 0) * lanes % plan_->problem.d; }
+  // Vectors that are copied at once: where rows stay as they are in X, those of a cache line.
+  static constexpr bool stays = std::is_same<Spread, Repeat<1>>::value || std::is_same<Spread, Repeat<2>>::value ||
+                                std::is_same<Spread, Repeat<4>>::value;
+  static constexpr int together = stays && lanes < 16 ? 64 / int(lanes * sizeof(Stored)) : 1;
+  // Whether a slice of less than a vector's numbers of X, d < L, is made of these on its way.
+  static constexpr bool turns = lanes == 8 && std::is_same<Spread, Consecutive>::value;
 
-  KSMM_INLINE void copy_vector() {
-    const int64_t offset = vector_ * step_;
-    prefetch(from_, offset + x_stride_);
-    if constexpr (Element::word_k == 1) store(to_ + vector_ * lanes, Element::load(from_ + offset));
-    if (++vector_ == vectors_) vector_ = 0, from_ += x_stride_, to_ += row_step;
+  int64_t first_j() const { return plan_->group_of(stage_.set, 0) * lanes % plan_->problem.d; }
+  // How many k are left that a vector may be read from, d < L: X ends with the last row.
+  int64_t whole_vectors() const {
+    const Problem& p = plan_->problem;
+    const bool is_last_row = stage_.n + stage_.count == p.batch && stage_.i + 1 == p.a;
+    return p.c - stage_.k - (is_last_row ? divide_up(lanes - p.d, p.d) : 0);
+  }
+
+  KSMM_INLINE void copy_vectors() {
+    prefetch(from_, vector_ * step_ + x_stride_);
+    KSMM_UNROLL
+    for (int v = 0; v < together; ++v) {
+      if constexpr (Element::word_k == 1) {
+        Vector vector = Element::load(from_ + (vector_ + v) * step_);
+        if (turns && plan_->problem.d < lanes) vector = permute(vector, order_);
+        store(to_ + (vector_ + v) * lanes, vector);
+      }
+    }
+    vector_ += together;
+    if (vector_ == vectors_) vector_ = 0, from_ += x_stride_, to_ += row_step;
   }
 
   // What whole vectors leave of a row.
@@ -73,6 +96,9 @@ class FirstCopy : public Portions {
       } else {
         interleave(from, (p.c - first_k) * p.d, stage_.depth, to, x_stride_);
       }
+    } else if (turns && p.d < lanes) {
+      for (int64_t k = vectors_; k < stage_.depth; ++k)
+        for (int lane = 0; lane < lanes; ++lane) to[k * lanes + lane] = read<Element>(from + k * p.d + order_[lane]);
     } else if (vectors_ == 0) {
       copy_slices(from, p.c - first_k, stage_.depth, p.a * p.c * p.d - feature, first_j(), to);
     }
@@ -105,6 +131,7 @@ class FirstCopy : public Portions {
   float* to_ = nullptr;
   const Stored *first_ = nullptr, *from_ = nullptr;
   int64_t step_ = 0, vectors_ = 0, vector_ = 0;
+  Indices order_{};  // of a slice
 };
 
 }  // namespace KSMM_VARIANT

@@ -57,7 +57,7 @@ struct FirstPlan {
   using Stage = FirstStage;
 
   Problem problem;
-  bool shared;                        // all groups of an i read the same rows of the tile of X (d < L)
+  bool shared;                        // all groups of an i read the same rows of the tile of X
   int64_t groups, group_step;         // a group's vectors start group_step = groups·L outputs apart
   int64_t used_groups;                // where there are fewer vectors than groups, those with one
   int width, rows;                    // N and M of the tiles
@@ -68,13 +68,14 @@ struct FirstPlan {
   int64_t steps, depth;   // words along c, and at a time
   Indices orders[lanes];  // for Reorder, by group
 
-  FirstPlan(const Problem& p, int64_t most_depth, int word_k) : problem(p), steps(divide_up(p.c, word_k)) {
+  FirstPlan(const Problem& p, bool shared_rows, int64_t most_depth, int word_k)
+      : problem(p), shared(shared_rows), steps(divide_up(p.c, word_k)) {
     groups = p.d / common_divisor(p.d, lanes);
     group_step = groups * lanes;
     used_groups = smaller(groups, divide_up(outputs(), lanes));
-    shared = p.d < lanes;
     const int64_t vectors = divide_up(p.b * p.d, group_step);
-    width = choose_width(vectors);
+    // Weights that come from the second-level cache for each tile: few registers had better hold many rows then.
+    width = choose_width(vectors, registers == 16 && !shared ? 2 : widest_tile);
     rows = tile_rows(width);
     panels = divide_up(vectors, width);
     sets = shared ? p.a : p.a * used_groups;

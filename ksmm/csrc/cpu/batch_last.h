@@ -10,7 +10,7 @@
 #pragma once
 
 #include "batch_last_copy.h"
-#include "batch_last_plan.h"
+#include "batch_last_weights.h"
 #include "bias.h"
 #include "stages.h"
 
@@ -39,36 +39,40 @@ struct LastTasks {
   }
 
   void multiply(const LastStage& stage, const float* inputs, float* sums, Copy& copy) const {
+    const Problem& p = plan.problem;
+    const int64_t i = stage.ij / p.d, j = stage.ij % p.d, first_r = stage.first_row * M;
+    const int64_t output = (i * p.b + first_r) * p.d + j;  // the first
+    const bool is_last = stage.k + stage.depth == plan.steps;
+    const float* const panels =
+        weights + (stage.ij * plan.row_panels + stage.first_row) * plan.panel_floats() + stage.k * M;
     for (int64_t panel = stage.first_panel; panel < stage.last_panel; ++panel, inputs += stage.depth * N * lanes) {
+      const int64_t n = panel * N * lanes, count = smaller(N * lanes, p.batch - n);
+      Stored* y = static_cast<Stored*>(operands.y) + output * p.batch + n;
+      const float *from = panels, *bias_of_row = bias && is_last ? bias + output : nullptr;
       for (int64_t row = stage.first_row; row < stage.last_row; ++row) {
-        multiply_panels(stage, panel, row, inputs, sums, copy);
+        multiply_tile_of(stage, smaller(M, p.b - row * M), count, inputs, from, bias_of_row, sums, y, copy);
+        y += M * p.d * p.batch, from += plan.panel_floats();
+        if (bias_of_row) bias_of_row += M * p.d;
         if (plan.depth < plan.steps) sums += tile_floats;
       }
     }
   }
 
-  void multiply_panels(const LastStage& stage, int64_t panel, int64_t row, const float* inputs, float* tile,
-                       Copy& copy) const {
-    const Problem& p = plan.problem;
-    const int64_t i = stage.ij / p.d, j = stage.ij % p.d, n = panel * N * lanes, r = row * M;
-    const int64_t rows = smaller(M, p.b - r), count = smaller(N * lanes, p.batch - n);
+  KSMM_INLINE void multiply_tile_of(const LastStage& stage, int64_t rows, int64_t count, const float* inputs,
+                                    const float* from, const float* bias_of_row, float* tile, Stored* y,
+                                    Copy& copy) const {
+    const int64_t y_step = plan.problem.d * plan.problem.batch;
     const bool is_last = stage.k + stage.depth == plan.steps;
-    Stored* y = static_cast<Stored*>(operands.y) + ((i * p.b + r) * p.d + j) * p.batch + n;
-    TileTarget target{stage.k > 0 ? tile : nullptr, tile, N * lanes, lanes};
+    TileTarget target{stage.k > 0 ? tile : nullptr, tile, N * lanes, lanes, bias_of_row, plan.problem.d};
     bool direct = false;
     if constexpr (std::is_same<Element, Float32>::value) {
       direct = is_last && count == N * lanes && rows == compiled_rows<N>(rows);
-      if (direct) target = {target.start, y, p.d * p.batch, lanes};
+      if (direct) target.sums = y, target.row_step = y_step;
     }
-    if (bias && is_last) {
-      target.bias = bias + (i * p.b + r) * p.d + j;
-      target.bias_row_step = p.d;
-    }
-    const float* from = weights + (stage.ij * plan.row_panels + row) * plan.panel_floats() + stage.k * M;
     multiply_rows<Element, N, 1, Repeat<1>>(rows, stage.depth, Constant<M>{}, Repeat<1>{}, from,
                                             PackedVectors<N>{inputs}, target, copy);
     if (is_last && !direct) {
-      for (int64_t m = 0; m < rows; ++m) write<Element>(tile + m * N * lanes, count, y + m * p.d * p.batch);
+      for (int64_t m = 0; m < rows; ++m) write<Element>(tile + m * N * lanes, count, y + m * y_step);
     }
   }
 };
@@ -77,7 +81,8 @@ template <class Element>
 void multiply_batch_last(const Problem& problem, const Operands& operands, ParallelFor parallel_for) {
   const LastPlan plan(problem, Element::word_k);
   const Buffer weights(problem.a * problem.d * plan.row_panels * plan.panel_floats());
-  run(LastWeights<Element>{plan, operands, weights.get()}, problem.a * plan.row_panels, parallel_for);
+  const LastWeights<Element> pack{plan, operands, weights.get()};
+  run(pack, pack.tasks(), parallel_for);
   const Bias<Element> bias(problem, operands, plan.rows * problem.d);
   const auto multiply = [&](auto width) {
     constexpr int N = decltype(width)::value;

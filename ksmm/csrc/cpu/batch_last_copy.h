@@ -47,8 +47,8 @@ class LastCopy : public Portions {
   }
 
  private:
-  static constexpr int64_t lead = 2;                                // rows that are asked for before they are read
-  static constexpr int line = int(sizeof(float) / sizeof(Stored));  // vectors in a cache line, at most
+  static constexpr int64_t lead = 2;                             // rows that are asked for before they are read
+  static constexpr int line = 64 / int(lanes * sizeof(Stored));  // vectors in a cache line
 
   float* target(int64_t row, int64_t panel) const { return to_ + (panel * depth_ + row) * N * lanes; }
 

@@ -56,22 +56,25 @@ struct Consecutive {
   KSMM_INLINE Vector operator()(const float* address) const { return load(address); }
 };
 
+// Lane l of the result is lane order[l] of the vector.
+KSMM_INLINE Vector permute(Vector vector, Indices order) {
+#if defined(__AVX512F__)
+  return _mm512_permutexvar_ps((__m512i)order, vector);
+#elif defined(__AVX2__)
+  return _mm256_permutevar8x32_ps(vector, (__m256i)order);
+#else
+  Vector permuted;
+  KSMM_UNROLL
+  for (int lane = 0; lane < lanes; ++lane) permuted[lane] = vector[order[lane]];
+  return permuted;
+#endif
+}
+
 // Lane l holds element order[l]; reads as many elements as there are lanes.
 struct Reorder {
   Indices order;
 
-  KSMM_INLINE Vector operator()(const float* address) const {
-#if defined(__AVX512F__)
-    return _mm512_permutexvar_ps((__m512i)order, load(address));
-#elif defined(__AVX2__)
-    return _mm256_permutevar8x32_ps(load(address), (__m256i)order);
-#else
-    Vector vector;
-    KSMM_UNROLL
-    for (int lane = 0; lane < lanes; ++lane) vector[lane] = address[order[lane]];
-    return vector;
-#endif
-  }
+  KSMM_INLINE Vector operator()(const float* address) const { return permute(load(address), order); }
 };
 
 }  // namespace KSMM_VARIANT

@@ -64,7 +64,8 @@ struct TileTarget {
 template <class Element, int M, int N, int row_step, class BiasSpread, class Step, class Spread, class Vectors,
           class Meanwhile>
 void multiply_tile(int64_t depth, Step depth_step, Spread spread, const float* rows, Vectors vectors,
-                   const TileTarget target, Meanwhile& meanwhile) {
+                   const TileTarget& given, Meanwhile& meanwhile) {
+  const TileTarget target = given;  // which no store changes; passed by value it would be written and read once more
   Vector sum[M][N];
   KSMM_UNROLL
   for (int m = 0; m < M; ++m) {
@@ -87,7 +88,8 @@ void multiply_tile(int64_t depth, Step depth_step, Spread spread, const float* r
       for (int v = 0; v < N; ++v) vector[v] = vectors.get(v);
       KSMM_UNROLL
       for (int m = 0; m < M; ++m) {
-        const Vector element = spread(rows + m * row_step);
+        Vector element = spread(rows + m * row_step);
+        keep_in_register(element);
         KSMM_UNROLL
         for (int v = 0; v < N; ++v) sum[m][v] = multiply_add<Element>(sum[m][v], element, vector[v]);
       }
@@ -143,11 +145,12 @@ KSMM_INLINE void multiply_rows(int64_t rows, int64_t depth, Step depth_step, Spr
   }
 }
 
-// The width N whose tiles cover `vectors` vectors with the least work: padding counts, and so do narrow tiles' loads.
-inline int choose_width(int64_t vectors) {
+// The width N, of up to `widest`, whose tiles cover `vectors` vectors with the least work: padding counts, and so do
+// narrow tiles' loads.
+inline int choose_width(int64_t vectors, int widest = widest_tile) {
   int best = 1;
   int64_t least = INT64_MAX;
-  for (int width = 1; width <= widest_tile; ++width) {
+  for (int width = 1; width <= widest; ++width) {
     const int64_t loads = 100 / width + 100 / tile_rows(width);  // per 100 multiply-adds
     const int64_t work = divide_up(vectors, width) * width * (400 + loads);
     if (work <= least) best = width, least = work;

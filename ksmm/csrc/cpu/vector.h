@@ -52,6 +52,16 @@ KSMM_INLINE Vector load(const float* address) {
 // All lanes the same. Subtracting zero changes no value, -0 included, so that compilers see a broadcast.
 KSMM_INLINE Vector broadcast(float value) { return value - Vector{}; }
 
+// Has the vector in a register. GCC otherwise reads it from memory for each of its uses, as an operand of instructions,
+// which takes longer than these do on AVX2's two load units.
+KSMM_INLINE void keep_in_register(Vector& vector) {
+#if defined(__AVX2__) && !defined(__AVX512F__)
+  asm("" : "+x"(vector));
+#else
+  static_cast<void>(vector);
+#endif
+}
+
 KSMM_INLINE void store(float* address, Vector vector) { std::memcpy(address, &vector, sizeof(vector)); }
 
 // Asks for a cache line that will be read once, or written; the address need not be valid.
