@@ -70,13 +70,21 @@ KSMM_INLINE float read_word(const typename Element::Stored* first, const typenam
   }
 }
 
-// sum + one * other, in each lane.
+// sum + one * other, in each lane, rounded once where the machine has an instruction for that. Compilers are not left
+// the choice: from version 13 on GCC makes two instructions of it where a loop has one sum only, which then has other
+// bits than the same sum in a larger tile.
 template <class Element>
 KSMM_INLINE Vector multiply_add(Vector sum, Vector one, Vector other) {
 #if defined(__AVX512BF16__)
   if constexpr (Element::word_k == 2) return _mm512_dpbf16_ps(sum, (__m512bh)one, (__m512bh)other);
 #endif
+#if defined(__AVX512F__)
+  return _mm512_fmadd_ps(one, other, sum);
+#elif defined(__AVX2__) && defined(__FMA__)
+  return _mm256_fmadd_ps(one, other, sum);
+#else
   return sum + one * other;
+#endif
 }
 
 // Rows of d <= lanes neighbouring elements, one for each k, to rows of d words. `count` elements are there; all words
