@@ -5,7 +5,8 @@
 // the same elements of X in the same lanes: they form a group, and one load of X serves all vectors of a group.
 //   d divides L    one group;               its elements: d of them, repeated
 //   L divides d    d/L groups;              L consecutive elements
-//   else           d/gcd(d, L) groups;      d < L: d elements, reordered; d > L: consecutive elements, wrapped around
+//   else           d/gcd(d, L) groups;      d < L: d elements, reordered as X is read or copied; d > L:
+//                                           consecutive elements, wrapped around
 // So lanes are never wasted, whatever d, nothing is transposed, and X and Y are read and written in order.
 // This file holds these numbers; batch_first_weights.h packs the weights accordingly, batch_first.h multiplies.
 #pragma once
