@@ -14,8 +14,8 @@ struct LastStage {
 
 struct LastPlan {
   using Stage = LastStage;
-  // With 16 registers the widest tile of two vectors is a cache line of X and of Y, and as many sums as one of three;
-  // so narrow a panel may be deep, which adds sums to each other less often, where fewer columns leave room in the
+  // With 16 registers a tile of two vectors has as many sums as one of three, and AVX2's are a cache line of X and of
+  // Y; so narrow a panel may be deep, which adds sums to each other less often, where fewer columns leave room in the
   // second-level cache.
   static constexpr int widest = registers == 16 ? 2 : widest_tile;
   static constexpr int64_t most_depth = registers == 16 ? 256 : 128;
