@@ -5,8 +5,9 @@
 
 With `chains` as an argument two factors in one launch alone, with `gradients` those of weights, with the name of a
 configuration that alone, and with `--products 4` no more than its first four (racecheck takes minutes for one of tens
-of thousands of copies). Exit status 1 after a wrong result. PyTorch's caching allocator is off, so that every operand
-is an allocation of its own and memcheck sees each access outside of it.
+of thousands of copies); with `--badly-scaled` float32 alone, with weights that the matrix units leave alone. Exit
+status 1 after a wrong result. PyTorch's caching allocator is off, so that every operand is an allocation of its own and
+memcheck sees each access outside of it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from ksmm import Pattern
 from ksmm.implementations import get_implementation
 from ksmm.problem import DTYPES, LAYOUTS, Problem
 from ksmm.reference import relative_error
+from tests.hard_operands import badly_scaled
 from tests.shapes import bias_of, expected
 
 TOLERANCES = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
@@ -125,15 +127,16 @@ def problems(only: str | None) -> Iterator[tuple[tuple[int, int, int, int], int,
             yield from ((entries, LARGE, index, name) for index, entries in enumerate(own))
 
 
-def wrong_products(only: str | None = None, most: int | None = None) -> tuple[int, int]:
+def wrong_products(only: str | None, most: int | None, is_badly_scaled: bool) -> tuple[int, int]:
     """How many products were wrong, of how many; of one configuration only, if it is named, and of so many at most."""
+    dtypes = [torch.float32] if is_badly_scaled else DTYPES.values()
     wrong = count = 0
-    for (entries, batch, index, name_of_one), dtype, layout in itertools.product(
-        problems(only), DTYPES.values(), LAYOUTS
-    ):
+    for (entries, batch, index, name_of_one), dtype, layout in itertools.product(problems(only), dtypes, LAYOUTS):
         problem = Problem(Pattern(*entries), batch, dtype, layout, "cuda")
         for order, offset in ORDERS if index else ORDERS[:2]:
             x, weight = operands(problem, order, offset)
+            if is_badly_scaled:
+                weight.mul_(badly_scaled(torch.ones_like(weight)))
             numbers = numbers_of(x, weight, layout, name_of_one)
             bias = bias_of(problem, index % 2 == 1)
             reference = expected(x.cpu(), weight.cpu(), layout, on_cpu(bias)) if numbers else None
@@ -198,6 +201,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", nargs="*", help="chains, gradients, or the words of a configuration's name")
     parser.add_argument("--products", type=int, help="at most so many, of one factor")
+    parser.add_argument("--badly-scaled", action="store_true", help="float32 whose weights are 10^±15 apart")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():
         sys.stderr.write("no CUDA device\n")
@@ -209,9 +213,10 @@ def main() -> int:
         return 2
     torch.manual_seed(torch.seed() % 2**31)
     only = " ".join(arguments.name) or None
-    counts = [wrong_chains()] if only in (None, "chains") else []
-    counts += [wrong_gradients()] if only in (None, "gradients") and of_hopper() else []
-    counts += [wrong_products(only, arguments.products)] if only not in ("chains", "gradients") else []
+    spread = arguments.badly_scaled
+    counts = [wrong_chains()] if only in (None, "chains") and not spread else []
+    counts += [wrong_gradients()] if only in (None, "gradients") and not spread and of_hopper() else []
+    counts += [wrong_products(only, arguments.products, spread)] if only not in ("chains", "gradients") else []
     wrong, count = (sum(numbers) for numbers in zip(*counts, strict=True))
     if count == 0:
         sys.stderr.write(f"{only}: no product here is of a configuration of that name\n")

@@ -119,11 +119,13 @@ __device__ inline void round_chunk(char* weight, int chunk) {
   reinterpret_cast<uint4*>(weight)[chunk] = {rounded(value.x), rounded(value.y), rounded(value.z), rounded(value.w)};
 }
 
-// Writes the three parts of 8 numbers of W. k and k + 4 become neighbours: so they are in the registers that hold X.
-template <class Tile>
-__device__ inline void split_chunk(char* weight, int chunk) {
+// Reads 8 numbers of W, neighbours in a row, writes their three parts and calls look(the first four, the others). k and
+// k + 4 become neighbours: so they are in the registers that hold X.
+template <class Tile, class Look>
+__device__ inline void split_chunk(char* weight, int chunk, Look look) {
   const float4 low = *reinterpret_cast<const float4*>(weight + swizzled<Tile::k * 4>(chunk * 32));
   const float4 high = *reinterpret_cast<const float4*>(weight + swizzled<Tile::k * 4>(chunk * 32 + 16));
+  look(low, high);
   uint4 first, second, third;
   split_pair(low.x, high.x, first.x, second.x, third.x);
   split_pair(low.y, high.y, first.y, second.y, third.y);

@@ -11,7 +11,8 @@
 // or seven warps that split W there (halves of W come as such), and two warpgroups that multiply. Those read X into
 // registers, where it is split, in whatever layout it has: neither layout needs a transposition. The matrix units
 // truncate what they add up, so they add up FRESH of c only, and the main products apart from the corrections; float32
-// additions do the rest.
+// additions do the rest. Where products of badly scaled W may dominate their sums that is still not as exact as strict
+// float32, and their tiles are multiplied once more by its instructions (tf32_again.cuh).
 #pragma once
 
 #include <type_traits>
@@ -19,7 +20,7 @@
 #include "halves_consumer.cuh"
 #include "overlap.cuh"
 #include "tf32_consumer.cuh"
-#include "tf32_producer.cuh"
+#include "tf32_splitter.cuh"
 #include "tf32_store.cuh"
 
 namespace ksmm::hopper {
@@ -63,6 +64,8 @@ __device__ inline void consume(const Tf32Task& task, char* stages, char* staging
       consumer.stage(x + own_rows, weight, is_first ? nullptr : &shared.empty[slot_before()]);
     }
     begun = true;
+    bool again = false;
+    if constexpr (Tile::in_parts) again = is_badly_scaled(shared, slot_before());
     consumer.drain(Tile::keeps_stage ? nullptr : &shared.empty[slot_before()]);
     const Tf32Place place = {at.i, at.row_tile * Tile::rows, at.plane_tile * Tile::planes + first_plane,
                              static_cast<int64_t>(at.batch_tile) * Tile::batch +
@@ -79,7 +82,10 @@ __device__ inline void consume(const Tf32Task& task, char* stages, char* staging
     } else {
       if (Tile::staged && consumer.lane == 0) wait_for_store_reads<0>();  // of the tile before
     }
-    if constexpr (Tile::staged) {
+    if (Tile::in_parts && again) {
+      multiply_again<Tile>(task, at.i, at.row_tile * Tile::rows, at.plane_tile * Tile::planes,
+                           static_cast<int64_t>(at.batch_tile) * Tile::batch, thread);
+    } else if constexpr (Tile::staged) {
       char* const places = Tile::keeps_stage ? stages + slot_before() * Tile::stage_bytes : staging;
       // which of those that multiply; from uniform registers where the warpgroup's number is in one
       const int own = Tile::uniform ? consumer.warpgroup * 4 + consumer.warp : thread / 32;

@@ -1,5 +1,4 @@
-// The warps of a kernel of the TF32 family that do not multiply: which tiles a block takes, X and W to the ring of
-// stages, and W into parts there.
+// The thread of a kernel of the TF32 family that copies: which tiles a block takes, and X and W to the ring of stages.
 #pragma once
 
 #include "copy.cuh"
@@ -11,7 +10,10 @@ namespace ksmm::hopper {
 template <class Tile>
 struct Tf32Shared {
   Barrier full[Tile::stages], split[Tile::stages], empty[Tile::stages];
-  int tile[Tile::stages];  // of which a stage is, where tiles are handed out in turn
+  union {
+    int tile[Tile::stages];                 // of which a stage is, where tiles are handed out in turn
+    uint8_t badly_scaled[Tile::stages][8];  // in parts: whether each warp that splits found W so; the tile's last stage
+  };
 };
 
 struct Tf32Position {
@@ -129,27 +131,6 @@ __device__ inline void produce(const Tf32Task& task, char* stages, Tf32Shared<Ti
     shared.empty[ring.slot].wait(ring.phase ^ 1);
     shared.tile[ring.slot] = task.tiles;
     shared.full[ring.slot].arrive();
-  }
-}
-
-template <class Tile>
-__device__ inline void split_weight(const Tf32Task& task, char* stages, Tf32Shared<Tile>& shared, int thread) {
-  Ring<Tile::stages> ring;
-  constexpr int chunks = Tile::weight_bytes / (Tile::in_parts ? 32 : 16);
-  for (int tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
-    if (leaves_out<Tile>(task, position_of<Tile>(task, tile), tile)) continue;
-    for (int k = 0; k < task.c; k += Tile::k, ring.advance()) {
-      char* const weight = stages + ring.slot * Tile::stage_bytes + Tile::x_bytes;
-      shared.full[ring.slot].wait(ring.phase);
-      for (int chunk = thread; chunk < chunks; chunk += Tile::splitter_threads) {
-        if constexpr (Tile::in_parts)
-          split_chunk<Tile>(weight, chunk);
-        else
-          round_chunk(weight, chunk);
-      }
-      fence_for_engines();
-      shared.split[ring.slot].arrive();
-    }
   }
 }
 
