@@ -33,8 +33,11 @@ def main() -> None:
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 2, 4, 8, 16, 32])
     parser.add_argument("--dtype", default="float16", choices=list(DTYPES))
     parser.add_argument("--layout", default="batch_first", choices=LAYOUTS)
+    parser.add_argument("--badly-scaled", action="store_true", help="weights in float32 that are 10^±15 apart")
     parser.add_argument("--max-seconds", type=float, default=0.05, help="for each number")
     arguments = parser.parse_args()
+    if arguments.badly_scaled and arguments.dtype != "float32":
+        parser.error(f"--badly-scaled is for --dtype float32, not {arguments.dtype}, which has no such numbers")
     protocol = Protocol(max_seconds=arguments.max_seconds)
     writer = csv.writer(sys.stdout)
     writer.writerow(["pattern", "batch_size", "dtype", "layout", "configuration", "chosen", "time_s"])
@@ -43,6 +46,8 @@ def main() -> None:
             problem = Problem(pattern, batch, DTYPES[arguments.dtype], arguments.layout, "cuda")
             kernel = implementation_for(problem, "kernel")
             inputs = make_inputs(problem, protocol.seed)
+            if arguments.badly_scaled:
+                inputs.weight.mul_(10 ** torch.empty_like(inputs.weight).uniform_(-15, 15))
             packed = kernel.pack(inputs.weight, problem.layout)
             with timer.strict_precision(), torch.no_grad():
                 for place, (name, number) in enumerate(kernel.configurations(packed, inputs.x).items()):
