@@ -89,3 +89,17 @@ def test_register_banks_of_multiply_adds(tmp_path: Path) -> None:
     }
     assert second["registers_read"] == "2.00", "nothing is kept from one function to the next"
     assert second["one_bank"] == "100.0"
+
+
+def test_the_model_of_truncated_sums_errs_as_the_device_does() -> None:
+    command = [sys.executable, str(FOLDER / "truncated_sums.py"), "--rows", "2000", "--c", "48"]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = {
+        row["operands"]: float(row["error_over_strict"])
+        for row in csv.DictReader(io.StringIO(output))
+        if row["way"] == "as it is"
+    }
+    assert 1.05 < found["both 10^±15"] < 1.3  # what three parts erred before their tiles were multiplied again
+    assert found["X 10^±15"] < 1 and found["both 10^±5"] < 1
+    wrong = subprocess.run([*command[:2], "--c", "40"], capture_output=True, text=True, check=False)
+    assert wrong.returncode == 2 and "multiples of 16" in wrong.stderr
