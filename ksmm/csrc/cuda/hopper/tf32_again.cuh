@@ -11,7 +11,7 @@
 namespace ksmm::hopper {
 
 // Whether at least half of 8 neighbours in a row of W are, but for zeros, below a 2^-20th of the largest of them. In
-// pairs of pairs, since who waits for W waits for this.
+// pairs, then pairs of pairs: who waits for W waits for this.
 __device__ inline bool is_spread(const float (&values)[8]) {
   float largest[8];
 #pragma unroll
@@ -56,7 +56,7 @@ struct SpreadOfWeight {
 // Which tiles of W of an i a warp has looked at, as far as they are among its first 32, and found badly scaled.
 struct WatchedWeight {
   int i = -1;
-  uint32_t known, found;
+  uint32_t known, found;  // since knows() was asked of that i
 
   __device__ bool knows(int of_i, int tile) {
     if (of_i != i) i = of_i, known = found = 0;
@@ -125,8 +125,8 @@ __device__ inline void multiply_piece(const Tf32Task& task, int i, int j, int r0
   }
 }
 
-// A tile of Y by float32 multiply-adds, bit for bit as the strict kernel has it; all of those threads that multiply
-// call it, once nobody needs what they have in registers. More r a thread would take registers from what goes before.
+// A tile of Y by float32 multiply-adds in the order of k, as the strict kernel; all of those threads that multiply call
+// it, once nobody needs what they have in registers. More r a thread would take registers from what goes before.
 template <class Tile>
 __device__ __noinline__ void multiply_again(const Tf32Task& task, int i, int r_tile, int j_tile, int64_t n_tile,
                                             int thread) {
