@@ -14,6 +14,8 @@ from tests.cuda.products import inputs
 KINDS = (
     "well scaled",
     "badly scaled",
+    "badly scaled X",
+    "badly scaled W",
     "cancelling",
     "rows of X apart",
     "rows of W apart",
@@ -38,6 +40,22 @@ def cancelling(x: torch.Tensor, pattern: Pattern, layout: str) -> torch.Tensor:
     return torch.cat([first, nearly], dim).reshape(x.shape)
 
 
+def with_one_badly_scaled_row(
+    x: torch.Tensor, weight: torch.Tensor, r: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """X and the weight, both badly scaled, the weight in the row r of each i alone; and that row."""
+    row = badly_scaled(weight[:, r : r + 1])
+    weight[:, r : r + 1] = row
+    return badly_scaled(x), weight, row
+
+
+def row_of(y: torch.Tensor, pattern: Pattern, r: int, layout: str) -> torch.Tensor:
+    """The outputs of one r of each (i, j)."""
+    if layout == "batch_first":
+        return y.view(-1, pattern.a, pattern.b, pattern.d)[:, :, r].flatten(1)
+    return y.view(pattern.a, pattern.b, pattern.d, -1)[:, r].flatten(0, 1)
+
+
 def error(y: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, layout: str) -> float:
     """Root mean square over all outputs, each relative to its Σ|x||w|."""
     assert y.isfinite().all()
@@ -52,6 +70,10 @@ def of_kind(
     x, weight = inputs(Problem(pattern, batch_size, torch.float32, layout, device_type))
     if kind == "badly scaled":
         return badly_scaled(x), badly_scaled(weight)
+    if kind == "badly scaled X":
+        return badly_scaled(x), weight
+    if kind == "badly scaled W":
+        return x, badly_scaled(weight)
     if kind == "cancelling":
         half = weight[:, :, : pattern.c // 2]
         return cancelling(x, pattern, layout), torch.cat([half, half], 2).contiguous()

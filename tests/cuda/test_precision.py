@@ -11,7 +11,7 @@ from ksmm import Pattern
 from ksmm.problem import LAYOUTS, Problem
 from ksmm.reference import reference_matmul
 from tests.cuda.products import inputs, stored_as
-from tests.hard_operands import KINDS, badly_scaled, error, of_kind
+from tests.hard_operands import KINDS, error, of_kind, row_of, with_one_badly_scaled_row
 
 pytestmark = pytest.mark.cuda
 
@@ -44,20 +44,11 @@ def test_default_is_as_exact_as_strict(operator, layout: str, entries: tuple[int
     assert max(found.values()) <= allowed, f"strict {strict}, {found}"
 
 
-def row_of(y: torch.Tensor, pattern: Pattern, r: int, layout: str) -> torch.Tensor:
-    """The outputs of one r of each (i, j)."""
-    if layout == "batch_first":
-        return y.view(-1, pattern.a, pattern.b, pattern.d)[:, :, r].flatten(1)
-    return y.view(pattern.a, pattern.b, pattern.d, -1)[:, r].flatten(0, 1)
-
-
 @every_pattern
 @every_layout
 def test_one_badly_scaled_row_of_the_weight(operator, layout: str, entries: tuple[int, ...]) -> None:
-    pattern = Pattern(*entries)
-    x, weight = inputs(Problem(pattern, 512, torch.float32, layout, "cuda"))
-    r, x = pattern.b - 3, badly_scaled(x)
-    row = weight[:, r : r + 1] = badly_scaled(weight[:, r : r + 1])
+    pattern, r = Pattern(*entries), entries[1] - 3
+    x, weight, row = with_one_badly_scaled_row(*inputs(Problem(pattern, 512, torch.float32, layout, "cuda")), r)
 
     def error_of_row(y: torch.Tensor) -> float:
         return error(row_of(y, pattern, r, layout), x, row, layout)
@@ -65,6 +56,15 @@ def test_one_badly_scaled_row_of_the_weight(operator, layout: str, entries: tupl
     strict = error_of_row(operator(x, weight, layout, None, "strict"))
     found = {name: error_of_row(y) for name, y in by_matrix_units(operator, x, weight, layout).items()}
     assert max(found.values()) <= strict, f"strict {strict}, {found}"
+
+
+@every_pattern
+@every_layout
+def test_badly_scaled_weights_are_multiplied_as_strict_does(operator, layout: str, entries: tuple[int, ...]) -> None:
+    x, weight = of_kind("badly scaled W", Pattern(*entries), layout, 517, "cuda")
+    strict = operator(x, weight, layout, None, "strict")
+    found = by_matrix_units(operator, x, weight, layout)
+    assert not [name for name, y in found.items() if not torch.equal(y, strict)]
 
 
 @pytest.fixture(params=("allow_tf32", "fp32_precision"))

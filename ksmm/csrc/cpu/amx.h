@@ -164,7 +164,9 @@ bool multiply_by_tiles(const Problem& problem, const Operands& operands, Paralle
   const AmxPlan plan(problem, Planes<Element>::count);
   const Buffer weights(problem.a * problem.d * plan.row_tiles * plan.row_words());
   uint32_t* const packed = reinterpret_cast<uint32_t*>(weights.get());
-  run(AmxWeights<Element>{plan, operands, packed}, problem.a * plan.row_tiles, parallel_for);
+  bool badly_scaled = false;
+  run(AmxWeights<Element>{plan, operands, packed, &badly_scaled}, problem.a * plan.row_tiles, parallel_for);
+  if (badly_scaled) return false;
   const Bias<Element> bias(problem, operands, 16);
   Findings findings;
   run(AmxTasks<Element>(plan, operands, packed, bias.get(), &findings), plan.tasks(), parallel_for, plan.batch_blocks);

@@ -1,7 +1,9 @@
 // How the product is cut for tile products, and the weights as tiles.
 #pragma once
 
+#include <algorithm>
 #include <type_traits>
+#include <vector>
 
 #include "amx_planes.h"
 #include "work.h"
@@ -67,48 +69,59 @@ template <class Element>
 struct AmxWeights {
   using Stored = typename Element::Stored;
   static constexpr int planes = Planes<Element>::count;
+  static constexpr bool watches = std::is_same<Element, Float32>::value;  // of 16 bits all products are exact
   const AmxPlan& plan;
   const Operands& operands;
   uint32_t* packed;
+  bool* badly_scaled;  // set where some row of float32 is spread in half of its tiles, or more
 
   void work(Tasks& tasks) const {
+    std::vector<int64_t> spread(watches ? plan.problem.d : 0);  // tiles of this row, for each j
     for (int64_t first, last; tasks.take(first, last);) {
-      for (int64_t task = first; task < last; ++task) pack(task / plan.row_tiles, task % plan.row_tiles);
+      for (int64_t task = first; task < last; ++task) pack(task / plan.row_tiles, task % plan.row_tiles, spread);
     }
   }
 
-  void pack(int64_t i, int64_t row_tile) const {
+ private:
+  struct Pairs {
+    Vector even, odd;
+  };
+
+  void pack(int64_t i, int64_t row_tile, std::vector<int64_t>& spread) const {
     const Problem& p = plan.problem;
     const int64_t* strides = operands.weight_strides;
     for (int64_t row = 0; row < 16; ++row) {
       const int64_t r = row_tile * 16 + row;
       const Stored* from = static_cast<const Stored*>(operands.weight) + i * strides[0] + r * strides[1];
+      std::fill(spread.begin(), spread.end(), 0);
       for (int64_t tile = 0; tile < plan.depth_tiles; ++tile) {
         const int64_t first_k = tile * tile_k, count = r < p.b ? smaller(tile_k, p.c - first_k) : 0;
         for (int64_t j = 0; j < p.d; ++j) {
           uint32_t* to = packed + ((i * p.d + j) * plan.row_tiles + row_tile) * plan.row_words() +
                          tile * planes * tile_words + row * 16;
-          pack_row(from + first_k * strides[2] + j * strides[3], strides[2], count, to);
+          const Pairs pairs = load_row(from + first_k * strides[2] + j * strides[3], strides[2], count);
+          split_pairs<planes>(pairs.even, pairs.odd, to);
+          if (watches && is_spread(pairs.even, pairs.odd, count)) ++spread[size_t(j)];
         }
       }
+      const auto is_half = [&](int64_t tiles) { return 2 * tiles >= plan.depth_tiles; };
+      if (std::any_of(spread.begin(), spread.end(), is_half)) __atomic_store_n(badly_scaled, true, __ATOMIC_RELAXED);
     }
   }
 
   // Even k in one vector, odd in the other.
-  void pack_row(const Stored* from, int64_t stride, int64_t count, uint32_t* to) const {
-    if constexpr (std::is_same<Element, Float32>::value) {
+  Pairs load_row(const Stored* from, int64_t stride, int64_t count) const {
+    if constexpr (watches) {
       if (count == tile_k && 2 * tile_k * stride <= INT32_MAX) {
         const __m512i steps = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
         const __m512i places = _mm512_mullo_epi32(steps, _mm512_set1_epi32(int32_t(stride)));
-        split_pairs<planes>((Vector)_mm512_i32gather_ps(places, from, 4),
-                            (Vector)_mm512_i32gather_ps(places, from + stride, 4), to);
-        return;
+        return {(Vector)_mm512_i32gather_ps(places, from, 4), (Vector)_mm512_i32gather_ps(places, from + stride, 4)};
       }
     }
     alignas(64) Stored even[16] = {}, odd[16] = {};
     for (int64_t k = 0; k < count / 2; ++k) even[k] = from[2 * k * stride], odd[k] = from[(2 * k + 1) * stride];
     if (count % 2) even[count / 2] = from[(count - 1) * stride];
-    split_pairs<planes>(Element::load(even), Element::load(odd), to);
+    return {Element::load(even), Element::load(odd)};
   }
 };
 
