@@ -73,12 +73,12 @@ struct AmxWeights {
   const AmxPlan& plan;
   const Operands& operands;
   uint32_t* packed;
-  bool* badly_scaled;  // set where some row of float32 is spread in half of its tiles, or more
+  bool* badly_scaled;  // set where a third of the pairs in some row of float32 are far apart
 
   void work(Tasks& tasks) const {
-    std::vector<int64_t> spread(watches ? plan.problem.d : 0);  // tiles of this row, for each j
+    std::vector<int64_t> apart(watches ? plan.problem.d : 0);  // pairs of this row, for each j
     for (int64_t first, last; tasks.take(first, last);) {
-      for (int64_t task = first; task < last; ++task) pack(task / plan.row_tiles, task % plan.row_tiles, spread);
+      for (int64_t task = first; task < last; ++task) pack(task / plan.row_tiles, task % plan.row_tiles, apart);
     }
   }
 
@@ -87,13 +87,13 @@ struct AmxWeights {
     Vector even, odd;
   };
 
-  void pack(int64_t i, int64_t row_tile, std::vector<int64_t>& spread) const {
+  void pack(int64_t i, int64_t row_tile, std::vector<int64_t>& apart) const {
     const Problem& p = plan.problem;
     const int64_t* strides = operands.weight_strides;
     for (int64_t row = 0; row < 16; ++row) {
       const int64_t r = row_tile * 16 + row;
       const Stored* from = static_cast<const Stored*>(operands.weight) + i * strides[0] + r * strides[1];
-      std::fill(spread.begin(), spread.end(), 0);
+      std::fill(apart.begin(), apart.end(), 0);
       for (int64_t tile = 0; tile < plan.depth_tiles; ++tile) {
         const int64_t first_k = tile * tile_k, count = r < p.b ? smaller(tile_k, p.c - first_k) : 0;
         for (int64_t j = 0; j < p.d; ++j) {
@@ -101,11 +101,11 @@ struct AmxWeights {
                          tile * planes * tile_words + row * 16;
           const Pairs pairs = load_row(from + first_k * strides[2] + j * strides[3], strides[2], count);
           split_pairs<planes>(pairs.even, pairs.odd, to);
-          if (watches && is_spread(pairs.even, pairs.odd, count)) ++spread[size_t(j)];
+          if (watches) apart[size_t(j)] += pairs_apart(pairs.even, pairs.odd);
         }
       }
-      const auto is_half = [&](int64_t tiles) { return 2 * tiles >= plan.depth_tiles; };
-      if (std::any_of(spread.begin(), spread.end(), is_half)) __atomic_store_n(badly_scaled, true, __ATOMIC_RELAXED);
+      const auto are_many = [&](int64_t pairs) { return pairs > 0 && 3 * pairs >= p.c / 2; };
+      if (std::any_of(apart.begin(), apart.end(), are_many)) __atomic_store_n(badly_scaled, true, __ATOMIC_RELAXED);
     }
   }
 

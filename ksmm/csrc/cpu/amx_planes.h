@@ -55,17 +55,14 @@ KSMM_INLINE void split_pairs(Vector first, Vector second, uint32_t* to) {
   }
 }
 
-// Whether at least half of `count` numbers, the others being zeros, are below a 2^-20th of the largest of them, but for
-// zeros. In a row of weights of which that is true one product dominates each sum, if X is like that, too:
-// multiply-adds then round once or twice, and sums of tiles, which round more often, err up to 1.1 times as much.
-KSMM_INLINE bool is_spread(Vector even, Vector odd, int64_t count) {
-  const __m512 zero = _mm512_setzero_ps(), first = _mm512_abs_ps((__m512)even), second = _mm512_abs_ps((__m512)odd);
-  const __m512 small = _mm512_set1_ps(_mm512_reduce_max_ps(_mm512_max_ps(first, second)) * 0x1p-20f);
-  const auto small_ones = [&](__m512 of) {
-    return _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(of, zero, _CMP_GT_OQ), of, small, _CMP_LT_OQ);
-  };
-  const int found = __builtin_popcount(small_ones(first)) + __builtin_popcount(small_ones(second));
-  return found > 0 && 2 * found >= count;
+// How many of 16 pairs of numbers are 2^20 apart or more, and neither of them zero. In a row of weights where a third
+// are, one product dominates each sum, if X is like that, too: multiply-adds then round once or twice, and sums of
+// tiles, which round more often, err up to 1.1 times as much.
+KSMM_INLINE int pairs_apart(Vector first, Vector second) {
+  const __m512i one = (__m512i)((Words)first & 0x7fffffff), other = (__m512i)((Words)second & 0x7fffffff);
+  const __m512i least = _mm512_min_epu32(one, other), apart = _mm512_sub_epi32(_mm512_max_epu32(one, other), least);
+  const __mmask16 far = _mm512_cmpge_epi32_mask(apart, _mm512_set1_epi32(20 << 23));
+  return __builtin_popcount(_mm512_mask_test_epi32_mask(far, least, least));
 }
 
 // What is known of sums of products of planes: some may be wrong where numbers are infinite or NaN (which may be of
