@@ -67,6 +67,12 @@ def test_badly_scaled_weights_are_multiplied_as_strict_does(operator, layout: st
     assert not [name for name, y in found.items() if not torch.equal(y, strict)]
 
 
+@every_layout
+def test_sums_of_few_products_are_left_to_strict(operator, layout: str) -> None:
+    x, weight = of_kind("badly scaled X", Pattern(2, 64, 40, 4), layout, 512, "cuda")
+    assert torch.equal(operator(x, weight, layout), operator(x, weight, layout, None, "strict"))
+
+
 @pytest.fixture(params=("allow_tf32", "fp32_precision"))
 def tf32_allowed(request) -> Iterator[None]:
     """By each of PyTorch's two switches; the second, since 2.9, makes questions for the first an error."""

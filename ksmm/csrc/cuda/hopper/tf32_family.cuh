@@ -16,11 +16,17 @@ struct Tf32Configuration {
   using Tile = Tf32Tile<ACCESS, PLANES, BLOCKS, ROWS, SPLIT, K, FRESH, ARITHMETIC>;
   using Any = Tile<Arithmetic::parts>;
 
+  // Below 64 of c sums of 32 products err more than multiply-adds do, where X is badly scaled; of 16 they take longer.
+  static constexpr int few = 64;
+  static constexpr bool has_shorter_sums = FRESH == 32 && ACCESS != Access::rows;
+  using OfFew = Tf32Tile<ACCESS, PLANES, BLOCKS, ROWS, SPLIT, K, has_shorter_sums ? 16 : FRESH, Arithmetic::parts>;
+
   static bool suits(const Problem& problem) {
     if (problem.dtype != Dtype::float32 || problem.precision == Precision::strict) return false;
     if (problem.c > INT32_MAX / problem.d || problem.b > INT32_MAX / problem.d || problem.a > INT32_MAX) return false;
-    // the corrections are not worth their while, and groups of 16 of c would be padded
-    if (problem.precision == Precision::compensated && problem.c < 32) return false;
+    // so few products multiply-adds sum more exactly, where X is badly scaled, or as fast as sums of 16
+    const int least_c = FRESH == 32 && !has_shorter_sums ? few : 48;
+    if (problem.precision == Precision::compensated && problem.c < least_c) return false;
     switch (ACCESS) {
       // 16 bytes of Y are 4 n
       case Access::rows: return problem.layout == Layout::batch_last && problem.batch % 4 == 0;
@@ -117,9 +123,10 @@ struct Tf32Configuration {
 
   static cudaError_t launch(const Problem& problem, const Operands& operands, const Machine& machine, const Workspace&,
                             cudaStream_t stream) {
-    return problem.precision == Precision::compensated
-               ? launch_tile<Tile<Arithmetic::parts>>(problem, operands, machine, stream)
-               : launch_tile<Tile<Arithmetic::tf32>>(problem, operands, machine, stream);
+    if (problem.precision != Precision::compensated)
+      return launch_tile<Tile<Arithmetic::tf32>>(problem, operands, machine, stream);
+    return problem.c < few ? launch_tile<OfFew>(problem, operands, machine, stream)
+                           : launch_tile<Any>(problem, operands, machine, stream);
   }
 
   static constexpr Configuration as(const char* name) { return {name, true, takes, seconds, launch}; }
