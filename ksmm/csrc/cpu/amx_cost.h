@@ -15,6 +15,8 @@ struct AmxCosts {
 // Whether tiles are the faster way: their products, reading and writing, and the weights' share, against multiply-adds.
 template <class Element>
 bool tiles_pay(const Problem& p) {
+  // Where X is badly scaled, so few products multiply-adds sum more exactly.
+  if (std::is_same<Element, Float32>::value && p.c < 24) return false;
   constexpr bool pairs = std::is_same<Element, BFloat16>::value;  // the product of pairs takes more than two others
   constexpr double tile_product = 6.9, weight = 0.5;
   constexpr double vector_product = pairs ? 0.36 : 0.22;  // of 16 n
