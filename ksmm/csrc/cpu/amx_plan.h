@@ -1,9 +1,7 @@
 // How the product is cut for tile products, and the weights as tiles.
 #pragma once
 
-#include <algorithm>
 #include <type_traits>
-#include <vector>
 
 #include "amx_planes.h"
 #include "work.h"
@@ -76,41 +74,45 @@ struct AmxWeights {
   bool* badly_scaled;  // set where a third of the pairs in some row of float32 are far apart
 
   void work(Tasks& tasks) const {
-    std::vector<int64_t> apart(watches ? plan.problem.d : 0);  // pairs of this row, for each j
+    const Buffer apart(watches ? plan.problem.d : 1);
     for (int64_t first, last; tasks.take(first, last);) {
-      for (int64_t task = first; task < last; ++task) pack(task / plan.row_tiles, task % plan.row_tiles, apart);
+      for (int64_t task = first; task < last; ++task) {
+        pack(task / plan.row_tiles, task % plan.row_tiles, reinterpret_cast<int32_t*>(apart.get()));
+      }
     }
   }
 
  private:
-  struct Pairs {
+  struct EvenAndOdd {
     Vector even, odd;
   };
 
-  void pack(int64_t i, int64_t row_tile, std::vector<int64_t>& apart) const {
+  // apart: how many pairs of a row are far apart, a number for each j.
+  void pack(int64_t i, int64_t row_tile, int32_t* apart) const {
     const Problem& p = plan.problem;
     const int64_t* strides = operands.weight_strides;
     for (int64_t row = 0; row < 16; ++row) {
       const int64_t r = row_tile * 16 + row;
       const Stored* from = static_cast<const Stored*>(operands.weight) + i * strides[0] + r * strides[1];
-      std::fill(apart.begin(), apart.end(), 0);
+      for (int64_t j = 0; watches && j < p.d; ++j) apart[j] = 0;
       for (int64_t tile = 0; tile < plan.depth_tiles; ++tile) {
         const int64_t first_k = tile * tile_k, count = r < p.b ? smaller(tile_k, p.c - first_k) : 0;
         for (int64_t j = 0; j < p.d; ++j) {
           uint32_t* to = packed + ((i * p.d + j) * plan.row_tiles + row_tile) * plan.row_words() +
                          tile * planes * tile_words + row * 16;
-          const Pairs pairs = load_row(from + first_k * strides[2] + j * strides[3], strides[2], count);
+          const EvenAndOdd pairs = load_row(from + first_k * strides[2] + j * strides[3], strides[2], count);
           split_pairs<planes>(pairs.even, pairs.odd, to);
-          if (watches) apart[size_t(j)] += pairs_apart(pairs.even, pairs.odd);
+          if (watches) apart[j] += pairs_apart(pairs.even, pairs.odd);
         }
       }
-      const auto are_many = [&](int64_t pairs) { return pairs > 0 && 3 * pairs >= p.c / 2; };
-      if (std::any_of(apart.begin(), apart.end(), are_many)) __atomic_store_n(badly_scaled, true, __ATOMIC_RELAXED);
+      for (int64_t j = 0; watches && j < p.d; ++j) {
+        if (apart[j] > 0 && int64_t{3} * apart[j] >= p.c / 2) __atomic_store_n(badly_scaled, true, __ATOMIC_RELAXED);
+      }
     }
   }
 
   // Even k in one vector, odd in the other.
-  Pairs load_row(const Stored* from, int64_t stride, int64_t count) const {
+  EvenAndOdd load_row(const Stored* from, int64_t stride, int64_t count) const {
     if constexpr (watches) {
       if (count == tile_k && 2 * tile_k * stride <= INT32_MAX) {
         const __m512i steps = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
