@@ -81,7 +81,7 @@ def test_infinities_and_nan_in_float32_on_the_matrix_units(operator, layout: str
 
 @pytest.mark.parametrize("d", (1, 2, 3, 4, 6, 8, 12, 16, 24, 48))
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
-@pytest.mark.parametrize(("b", "c"), ((72, 32), (200, 48), (72, 72)))
+@pytest.mark.parametrize(("b", "c"), ((72, 32), (200, 32), (200, 48), (72, 72)))
 def test_each_bias_reaches_its_column(operator, b: int, c: int, dtype: torch.dtype, d: int) -> None:
     for layout in LAYOUTS:
         problem = Problem(Pattern(2, b, c, d), 300, dtype, layout, "cuda")
