@@ -22,6 +22,7 @@ KINDS = (
     "few large",
     "many zeros",
     "one small weight",
+    "next to nothing W",
 )
 
 
@@ -86,6 +87,8 @@ def of_kind(
         return torch.where(torch.rand_like(x) < 1 / 16, x, 1e-9 * x), weight
     if kind == "many zeros":
         return x, torch.where(torch.rand_like(weight) < 0.3, 0, weight)
+    if kind == "next to nothing W":  # whose third of three bfloat16 parts would be below them
+        return x * 2.0**60, weight * 2.0**-116
     if kind == "one small weight":
         weight[0, pattern.b // 2, pattern.c // 3, pattern.d // 2] = 1e-12
     return x, weight

@@ -17,6 +17,9 @@ from tests.test_kernel_cpu import KERNEL, PATTERNS, _built, check, kernel, opera
 PROT_NONE = 0
 """Of Linux's mprotect: neither read nor written."""
 
+SHORT_ROWS = [(1, 64, 1, 3), (2, 64, 1, 3), (3, 70, 2, 3), (1, 64, 1, 5), (1, 33, 1, 6), (1, 64, 4, 7), (1, 64, 40, 3)]
+"""Of which a vector reaches over one row of X and more."""
+
 
 def between_walls(values: torch.Tensor, at_end: bool) -> torch.Tensor:
     """A copy whose memory ends, or begins, where a page does, beside a page that nobody may touch."""
@@ -44,14 +47,18 @@ def multiply_between_walls() -> None:
         sys.exit(reason)
     for layout in LAYOUTS:
         for dtype in DTYPES.values():
-            for pattern in PATTERNS:
+            for pattern in PATTERNS + SHORT_ROWS:
                 for batch, at_end in [(1, True), (13, True), (61, True), (97, True), (13, False)]:
                     x, weight = operands(pattern, batch, layout, dtype)
+                    walled_x = [between_walls(x, at_end)]
+                    if pattern[3] in (3, 5, 6, 7):  # of which a vector reaches from a row into what follows it
+                        walled_x.append(between_walls(x[:1], at_end).expand(x.shape))
                     bias = torch.randn(pattern[0] * pattern[1] * pattern[3]).to(dtype)
                     for stored in (weight, KERNEL.pack(weight, layout).data):
                         walled = stored_between_walls(stored, at_end)
-                        y = kernel(between_walls(x, at_end), walled, layout, between_walls(bias, at_end))
-                        check(y, x, weight, layout, (pattern, layout, dtype, batch, at_end), bias)
+                        for rows in walled_x:  # each its own, or all of them the first
+                            y = kernel(rows, walled, layout, between_walls(bias, at_end))
+                            check(y, rows, weight, layout, (pattern, layout, dtype, batch, at_end), bias)
     print("done")  # noqa: T201
 
 

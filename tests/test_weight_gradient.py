@@ -120,6 +120,23 @@ def test_opcheck_of_batch_first(batch: int, pattern: tuple[int, ...], dtype: tor
     torch.library.opcheck(torch.ops.ksmm.weight_gradient_first.default, arguments)
 
 
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize(("rows_of_x", "rows_of_y"), [(0, 6), (6, 0), (0, 0)])
+def test_of_no_features(rows_of_x: int, rows_of_y: int, dtype: torch.dtype, device: str) -> None:
+    x, y = (torch.randn(rows, 64, device=device).to(dtype) for rows in (rows_of_x, rows_of_y))
+    shape = (1, rows_of_y // 2, rows_of_x // 2, 2)
+    assert torch.ops.ksmm.weight_gradient(x, y, 1, 2).permute(0, 2, 3, 1).shape == shape
+    assert torch.ops.ksmm.weight_gradient_first(x.T, y.T, 1, 2).shape == shape
+
+
+def test_more_planes_than_64_bits_count_are_named(device: str) -> None:
+    x, y, _ = operands((2, 8, 16, 3), 64, torch.float32, device)
+    with pytest.raises(ValueError, match=r"a·d = 4294967296·4294967296 divides"):
+        torch.ops.ksmm.weight_gradient(x, y, 2**32, 2**32)
+    with pytest.raises(ValueError, match=r"a·d = 4294967296·4294967296 divides"):
+        torch.ops.ksmm.planes(x, 2**32, 2**32)
+
+
 def test_shapes_that_do_not_fit_are_named(device: str) -> None:
     x, y, _ = operands((2, 8, 16, 3), 64, torch.float32, device)
     with pytest.raises(ValueError, match=r"x has shape \[96, 64\] and the gradient of y \[48, 64\].*5·3"):

@@ -2,6 +2,7 @@
 //
 // In C++, since a formula in Python costs each product several microseconds, also where nobody asks for a gradient:
 // half as much as a small product takes.
+#include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
@@ -65,7 +66,7 @@ at::Tensor pack_once(const at::Tensor& weight, std::string_view layout, std::str
 // what is read and what is written of a matrix (b, d) is then near each other.
 at::Tensor planes_of_rows(const at::Tensor& features, const c10::SymInt& a, const c10::SymInt& b,
                           const c10::SymInt& d) {
-  return features.unflatten_symint(1, {a, b, d})
+  return features.reshape_symint({features.sym_size(0), a, b, d})
       .transpose(2, 3)
       .reshape_symint({features.sym_size(0), a * d, b})
       .transpose(0, 1);
@@ -75,7 +76,7 @@ at::Tensor planes_of_rows(const at::Tensor& features, const c10::SymInt& a, cons
 at::Tensor weight_gradient_first(const at::Tensor& x, const at::Tensor& y_gradient, c10::SymIntArrayRef sizes) {
   const c10::SymInt &a = sizes[0], &b = sizes[1], &c = sizes[2], &d = sizes[3];
   const at::Tensor products = at::bmm(planes_of_rows(y_gradient, a, b, d).transpose(1, 2), planes_of_rows(x, a, c, d));
-  return products.unflatten_symint(0, {a, d}).permute({0, 2, 3, 1});
+  return products.reshape_symint({a, d, b, c}).permute({0, 2, 3, 1});
 }
 
 // As above, of ∂Y[i, r, j, n] and X[i, k, j, n].
@@ -108,8 +109,11 @@ bool kernel_pays(const at::Tensor& x, const at::Tensor& y_gradient, std::string_
   return a * d > 1 && a * d * ((b + 127) / 128) * ((c + 127) / 128) <= 4 * ksmm::operators::wave_of_tiles;
 }
 
+// strict: in float32 by multiply-adds, whatever PyTorch's own products may do.
 at::Tensor weight_gradient(const at::Tensor& x, const at::Tensor& y_gradient, std::string_view layout,
-                           c10::SymIntArrayRef sizes) {
+                           std::string_view precision, c10::SymIntArrayRef sizes) {
+  std::optional<at::NoTF32Guard> guard;
+  if (precision == "strict") guard.emplace();
   if (kernel_pays(x, y_gradient, layout, sizes)) return weight_gradient_by_kernel(x, y_gradient, layout, sizes);
   return first(layout) ? weight_gradient_first(x, y_gradient, sizes) : weight_gradient_last(x, y_gradient, sizes);
 }
@@ -139,7 +143,7 @@ struct Product : torch::autograd::Function<Product> {
     if (context->needs_input_grad(0))
       of_x = product(y_gradient, pack_once(weight.transpose(1, 2), layout, precision), layout, std::nullopt, precision,
                      -1);
-    if (context->needs_input_grad(1)) of_weight = weight_gradient(x, y_gradient, layout, weight.sym_sizes());
+    if (context->needs_input_grad(1)) of_weight = weight_gradient(x, y_gradient, layout, precision, weight.sym_sizes());
     const bool biased = context->saved_data["biased"].toBool();  // only tensors that are there count as inputs
     if (biased && context->needs_input_grad(2)) of_bias = y_gradient.sum(first(layout) ? 0 : 1);
     return {of_x, of_weight, {}, of_bias, {}, {}};

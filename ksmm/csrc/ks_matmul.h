@@ -20,7 +20,8 @@ enum class Layout : int { batch_first = 0, batch_last = 1 };
 
 // How float32 is multiplied; 16-bit products are exact in any case. strict: by float32 multiply-adds. compensated: on
 // matrix units where there are some (on CUDA by TF32 or 16-bit numbers, on CPUs with AMX by bfloat16), each number as a
-// sum of two or three, with an error no larger than strict's. tf32: on CUDA's, rounded to 10 bits of fraction.
+// sum of two or three, with an error no larger than strict's but for X below 2^-100, which bfloat16 ends near. tf32: on
+// CUDA's, rounded to 10 bits of fraction.
 enum class Precision : int { strict = 0, compensated = 1, tf32 = 2 };
 
 struct Problem {
@@ -74,8 +75,8 @@ const char* configuration_name(int configuration);
 // Whether a configuration multiplies this problem with these operands on the current device; never says no to at least
 // one of them.
 bool configuration_takes(int configuration, const Problem& problem, const Operands& operands);
-// The one that the cost model picks.
-int choose_configuration(const Problem& problem, const Operands& operands);
+// The one that the cost model picks. Returns the cudaError_t of asking the device, 0 on success.
+int choose_configuration(const Problem& problem, const Operands& operands, int* chosen);
 
 // Enqueues on `stream` (a cudaStream_t) of the current device and returns without waiting. A configuration of -1, or
 // one that does not take the problem, leaves the choice to the cost model. Returns the cudaError_t of the launch, 0 on

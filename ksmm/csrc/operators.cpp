@@ -42,6 +42,11 @@ ksmm::Precision parse_precision(std::string_view precision, const at::Tensor& x)
   return x.is_cuda() && allows_tf32(at::globalContext()) ? ksmm::Precision::tf32 : ksmm::Precision::compensated;
 }
 
+// Whether a·d, which may be more than 64 bits hold, divides the features.
+bool divides(int64_t a, int64_t d, int64_t features) {
+  return a > 0 && d > 0 && a <= INT64_MAX / d && features % (a * d) == 0;
+}
+
 }  // namespace
 
 ksmm::Dtype parse_dtype(at::ScalarType dtype) {
@@ -116,7 +121,7 @@ void check_chain(const at::Tensor& x, const at::Tensor& outer, const at::Tensor&
 }
 
 void check_planes(const at::Tensor& x, int64_t a, int64_t d) {
-  TORCH_CHECK_VALUE(x.dim() == 2 && a > 0 && d > 0 && x.size(1) % (a * d) == 0, "planes: x has shape ", x.sizes(),
+  TORCH_CHECK_VALUE(x.dim() == 2 && divides(a, d, x.size(1)), "planes: x has shape ", x.sizes(),
                     "; it must be (batch, features), of which a·d = ", a, "·", d, " divides the second");
 }
 
@@ -126,9 +131,9 @@ at::Tensor planes_permuted(const at::Tensor& x, int64_t a, int64_t d) {
 }
 
 void check_gradient(const at::Tensor& x, const at::Tensor& y, bool first, int64_t a, int64_t d) {
-  const auto fits = [&](const at::Tensor& rows) { return rows.dim() == 2 && rows.size(first) % (a * d) == 0; };
-  TORCH_CHECK_VALUE(a > 0 && d > 0 && fits(x) && fits(y) && x.size(!first) == y.size(!first) &&
-                        x.scalar_type() == y.scalar_type() && x.device() == y.device(),
+  const auto fits = [&](const at::Tensor& rows) { return rows.dim() == 2 && divides(a, d, rows.size(first)); };
+  TORCH_CHECK_VALUE(fits(x) && fits(y) && x.size(!first) == y.size(!first) && x.scalar_type() == y.scalar_type() &&
+                        x.device() == y.device(),
                     first ? "weight_gradient_first" : "weight_gradient", ": x has shape ", x.sizes(),
                     " and the gradient of y ", y.sizes(), "; both must be ",
                     first ? "(batch, features)" : "(features, batch)",
@@ -153,12 +158,12 @@ at::Tensor weight_gradient_of_planes(const at::Tensor& x, const at::Tensor& y, i
 at::Tensor weight_gradient_batched(const at::Tensor& x, const at::Tensor& y, const c10::SymInt& a,
                                    const c10::SymInt& d) {
   const c10::SymInt b = y.sym_size(0) / (a * d), c = x.sym_size(0) / (a * d), n = x.sym_size(1);
-  const at::Tensor of_y = y.unflatten_symint(0, {a, b, d}).transpose(1, 2);
-  const at::Tensor of_x = x.unflatten_symint(0, {a, c, d}).transpose(1, 2);
+  const at::Tensor of_y = y.reshape_symint({a, b, d, n}).transpose(1, 2);
+  const at::Tensor of_x = x.reshape_symint({a, c, d, n}).transpose(1, 2);
   const int64_t dimension = a >= d ? 1 : 0, calls = (a >= d ? d : a).guard_int(__FILE__, __LINE__);
   if (calls > most_batched_calls)
     return at::bmm(of_y.reshape_symint({a * d, b, n}), of_x.reshape_symint({a * d, c, n}).transpose(1, 2))
-        .unflatten_symint(0, {a, d});
+        .reshape_symint({a, d, b, c});
   std::vector<at::Tensor> parts;
   for (int64_t at = 0; at < calls; ++at)
     parts.push_back(at::bmm(of_y.select(dimension, at), of_x.select(dimension, at).transpose(1, 2)));

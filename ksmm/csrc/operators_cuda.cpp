@@ -135,7 +135,7 @@ ksmm::WeightGradient describe_gradient(const at::Tensor& x, const at::Tensor& y,
 
 at::Tensor weight_gradient_cuda(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d) {
   check_gradient(x, y, false, a, d);
-  if (x.numel() == 0) return weight_gradient_batched(x, y, a, d);
+  if (x.numel() == 0 || y.numel() == 0) return weight_gradient_batched(x, y, a, d);
   if (x.element_size() != 2) return weight_gradient_float32(x, y, a, d);
   const c10::cuda::CUDAGuard guard(x.device());
   const at::Tensor of_x = with_contiguous_rows(x), of_y = with_contiguous_rows(y);
@@ -186,7 +186,7 @@ std::optional<at::Tensor> weight_gradient_in_one_pass(const at::Tensor& x, const
 
 at::Tensor weight_gradient_first_cuda(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d, int64_t parts) {
   check_gradient_first(x, y, a, d, parts);
-  if (x.numel() == 0) return weight_gradient_of_planes(x, y, a, d, planes_permuted);
+  if (x.numel() == 0 || y.numel() == 0) return weight_gradient_of_planes(x, y, a, d, planes_permuted);
   const c10::cuda::CUDAGuard guard(x.device());
   if (std::optional<at::Tensor> gradient =
           weight_gradient_in_one_pass(with_contiguous_rows(x), with_contiguous_rows(y), a, d, parts))
@@ -203,7 +203,8 @@ std::vector<std::string> configurations(const at::Tensor& x, const at::Tensor& w
   const c10::cuda::CUDAGuard guard(x.device());
   const at::Tensor y = empty_output(problem, x), rows = with_contiguous_rows(x);
   const ksmm::Operands all = operands(rows, weight, nullptr, y);
-  const int chosen = ksmm::choose_configuration(problem, all);
+  int chosen = -1;
+  C10_CUDA_CHECK(static_cast<cudaError_t>(ksmm::choose_configuration(problem, all, &chosen)));
   const auto entry = [](int number) { return std::to_string(number) + " " + ksmm::configuration_name(number); };
   std::vector<std::string> names = {entry(chosen)};
   for (int number = 0; number < ksmm::configuration_count(); ++number)

@@ -30,8 +30,9 @@ namespace {
 // One thread, which takes all tasks.
 void one_thread(int64_t count, Body body, void* context) { body(0, count, context); }
 
-enum class Kind { normal, badly_scaled, one_badly_scaled_row, pruned, infinite };
-constexpr Kind kinds[] = {Kind::normal, Kind::badly_scaled, Kind::one_badly_scaled_row, Kind::pruned, Kind::infinite};
+enum class Kind { normal, badly_scaled, one_badly_scaled_row, pruned, infinite, next_to_nothing };
+constexpr Kind kinds[] = {Kind::normal, Kind::badly_scaled, Kind::one_badly_scaled_row,
+                          Kind::pruned, Kind::infinite,     Kind::next_to_nothing};
 
 template <class Element>
 struct Case {
@@ -86,6 +87,7 @@ struct Case {
             const bool in_row = i == bad_i && r == bad_r && j == bad_j;
             if (kind == Kind::badly_scaled || (kind == Kind::one_badly_scaled_row && in_row))
               put(at, get(at) * std::pow(10.0f, decades(random)));
+            if (kind == Kind::next_to_nothing) put(at, get(at) * 0x1p-112f);
             if (kind == Kind::pruned && random() % 3 == 0) put(at, 0);
             if (kind == Kind::infinite && in_row && k == 0) put(at, INFINITY);
           }
@@ -122,8 +124,9 @@ int wrong_cases(const char* name, int cases, double tolerance, std::mt19937& ran
   constexpr bool is_float32 = std::is_same<Element, Float32>::value;
   int wrong = 0;
   for (int n = 0; n < cases; ++n) {
-    const Kind kind = kinds[n % 5];
-    const bool is_bad = kind == Kind::badly_scaled || kind == Kind::one_badly_scaled_row;
+    const Kind kind = kinds[n % 6];
+    const bool is_bad =
+        kind == Kind::badly_scaled || kind == Kind::one_badly_scaled_row || kind == Kind::next_to_nothing;
     if (is_bad && !is_float32) continue;  // 16 bits are not looked at
     Case<Element> one(random, is_bad ? 24 : 1);
     one.spoil(kind, random);

@@ -111,33 +111,33 @@ void multiply_warp(float (*c)[4], const uint32_t (*a)[4], const uint32_t (*b)[2]
     }
 }
 
-// TensorSteps::multiply_group, with the instructions of a warp carried out for its 32 lanes together.
+// TensorProducts::multiply_group, with the instructions of a warp carried out for its 32 lanes together.
 template <class T, Layout LAYOUT, class Tile>
-void emulate_group(typename TensorSteps<T, LAYOUT, Tile>::Registers* lanes, const Bits<T>* shared, int warp, int j,
+void emulate_group(typename TensorProducts<T, LAYOUT, Tile>::Registers* lanes, const Bits<T>* shared, int warp, int j,
                    int k) {
-  using Steps = TensorSteps<T, LAYOUT, Tile>;
+  using Products = TensorProducts<T, LAYOUT, Tile>;
   constexpr bool first = LAYOUT == Layout::batch_first;
-  const auto seat = Steps::seat_of(warp * 32);
-  for (int m = 0; m < Steps::matrices_m; ++m) {
-    uint32_t a[32][Steps::group][4];
+  const auto seat = Products::seat_of(warp * 32);
+  for (int m = 0; m < Products::matrices_m; ++m) {
+    uint32_t a[32][Products::group][4];
     for (int lane = 0; lane < 32; ++lane) {
       const auto as_a = [&](int l) {
-        return shared + (first ? Steps::x_as_a(seat, m, k, l) : Steps::weight_as_a(seat, m, k, l));
+        return shared + (first ? Products::x_as_a(seat, m, k, l) : Products::weight_as_a(seat, m, k, l));
       };
-      if constexpr (Steps::planes == 1)
+      if constexpr (Products::planes == 1)
         matrices_of_lane(a[lane][0], lane, false, as_a);
       else
-        Steps::pair_x(a[lane], shared, seat, j, m, k, lane);
+        Products::pair_x(a[lane], shared, seat, j, m, k, lane);
     }
-    for (int plane = 0; plane < Steps::group; ++plane)
-      for (int n = 0; n < Steps::matrices_n; ++n) {
+    for (int plane = 0; plane < Products::group; ++plane)
+      for (int n = 0; n < Products::matrices_n; ++n) {
         uint32_t plane_a[32][4], b[32][2];
         float c[32][4];
         for (int lane = 0; lane < 32; ++lane) {
           uint32_t pair_b[4];
           matrices_of_lane(pair_b, lane, !first, [&](int l) {
-            return shared + (first ? Steps::weight_as_b(seat, j + plane, n / 2 * 2, k, l)
-                                   : Steps::x_as_b(seat, n / 2 * 2, k, l));
+            return shared + (first ? Products::weight_as_b(seat, j + plane, n / 2 * 2, k, l)
+                                   : Products::x_as_b(seat, n / 2 * 2, k, l));
           });
           for (int word = 0; word < 4; ++word) plane_a[lane][word] = a[lane][plane][word];
           for (int word = 0; word < 2; ++word) b[lane][word] = pair_b[n % 2 * 2 + word];
@@ -152,8 +152,10 @@ void emulate_group(typename TensorSteps<T, LAYOUT, Tile>::Registers* lanes, cons
 
 template <class T, Layout LAYOUT, class Tile>
 void emulate_tensor(const TensorTask<T>& task) {
-  using Steps = TensorSteps<T, LAYOUT, Tile>;
-  using R = typename Steps::Registers;
+  using Copy = TensorCopy<T, LAYOUT, Tile>;
+  using Products = TensorProducts<T, LAYOUT, Tile>;
+  using Store = TensorStore<T, LAYOUT, Tile>;
+  using R = typename Products::Registers;
   using Shared = TensorShared<LAYOUT, Tile>;
   struct alignas(16) Step {
     Bits<T> data[Shared::step_size];
@@ -166,14 +168,14 @@ void emulate_tensor(const TensorTask<T>& task) {
     for (int64_t k = 0; k < task.c; k += Tile::k) {
       for (Bits<T>& bits : step->data) bits = to_bits<T>(NAN);
       for (int thread = 0; thread < Tile::threads; ++thread)
-        Steps::Copy::copy(step->data, task, Steps::Copy::source_of(task, origin), k, thread);
+        Copy::copy(step->data, task, Copy::source_of(task, origin), k, thread);
       for (int warp = 0; warp < Tile::warps; ++warp)
-        for (int j = 0; j < Steps::planes; j += Steps::group)
+        for (int j = 0; j < Products::planes; j += Products::group)
           for (int column = 0; column < Tile::k; column += 16)
             emulate_group<T, LAYOUT, Tile>(&registers[warp * 32], step->data, warp, j, column);
     }
-    for (int thread = 0; thread < Tile::threads; ++thread) Steps::add_bias(registers[thread], task, origin, thread);
-    for (int thread = 0; thread < Tile::threads; ++thread) Steps::store(registers[thread], task, origin, thread);
+    for (int thread = 0; thread < Tile::threads; ++thread) Store::add_bias(registers[thread], task, origin, thread);
+    for (int thread = 0; thread < Tile::threads; ++thread) Store::store(registers[thread], task, origin, thread);
   }
 }
 
@@ -226,7 +228,7 @@ void multiply(const Problem& problem, const Operands& operands, bool matrix_unit
       with_tensor_tile(problem, shared_limit, [&](auto choice) {
         using Tile = typename decltype(choice)::Tile;
         constexpr Layout layout = decltype(choice)::layout;
-        constexpr int y_vector = TensorSteps<T, layout, Tile>::y_vector;
+        constexpr int y_vector = TensorStore<T, layout, Tile>::y_vector;
         using Copy = TensorCopy<T, layout, Tile>;
         emulate_tensor<T, layout, Tile>(Copy::template make_tensor_task<y_vector>(problem, operands));
         return 0;

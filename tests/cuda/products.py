@@ -71,8 +71,14 @@ def number_of(name: str, x: torch.Tensor, weight: torch.Tensor, layout: str = "b
 
 
 def put_infinities(tensor: torch.Tensor, count: int) -> None:
-    """Infinities of both signs and NaN, at so many random places of a contiguous tensor."""
-    values = torch.tensor([float("inf"), float("-inf"), float("nan")], device=tensor.device, dtype=tensor.dtype)
+    """Infinities of both signs and NaN, as tensors are filled with and as GPUs make them, which is all ones.
+
+    At so many random places of a contiguous tensor.
+    """
+    bits = torch.int32 if tensor.dtype == torch.float32 else torch.int16
+    values = torch.tensor([torch.inf, torch.nan, -torch.inf, torch.nan], dtype=tensor.dtype)
+    values.view(bits)[1] = torch.iinfo(bits).max
+    values = values.to(tensor.device)
     places = torch.randperm(tensor.numel(), device=tensor.device)[:count]
     tensor.view(-1)[places] = values.repeat(count)[:count]
 

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from ksmm import Pattern
+from ksmm import Pattern, ks_matmul
 from ksmm.problem import LAYOUTS, Problem
-from ksmm.reference import reference_matmul
-from tests.cuda.products import inputs, stored_as
+from ksmm.reference import reference_matmul, relative_error
+from tests.cuda.products import assert_close_where_finite, inputs, put_infinities, stored_as
 from tests.hard_operands import KINDS, error, of_kind, row_of, with_one_badly_scaled_row
+from tests.shapes import expected
 
 pytestmark = pytest.mark.cuda
 
@@ -92,3 +93,49 @@ def test_tf32_where_the_user_allows_it(operator, layout: str, entries: tuple[int
         reference = reference_matmul(weight, x, layout)
         relative = (torch.linalg.vector_norm(y - reference) / torch.linalg.vector_norm(reference)).item()
         assert 1e-5 < relative < 2e-3, f"{name}: {relative}"
+
+
+@every_pattern
+@every_layout
+@pytest.mark.parametrize("of", ("x", "weight"))
+def test_infinities_and_nan_in_tf32(operator, of: str, layout: str, entries: tuple[int, ...], tf32_allowed) -> None:
+    x, weight = inputs(Problem(Pattern(*entries), 300, torch.float32, layout, "cuda"))
+    weight = torch.where(weight == 0, torch.ones_like(weight), weight)
+    put_infinities(x if of == "x" else weight, 5)
+    reference = expected(x, weight, layout, None)
+    for name, y in by_matrix_units(operator, x, weight, layout).items():
+        assert_close_where_finite(y, reference, 2e-3, name)
+
+
+@every_pattern
+@every_layout
+def test_gradients_of_strict_are_strict_where_tf32_is_allowed(
+    layout: str, entries: tuple[int, ...], tf32_allowed
+) -> None:
+    x, weight = inputs(Problem(Pattern(*entries), 512, torch.float32, layout, "cuda"))
+    of_y = torch.randn_like(ks_matmul(x, weight, layout, "bmm"))
+    references = reference_gradients(x, weight, layout, of_y)
+    errors = {
+        name: [relative_error(*pair) for pair in zip(gradients(x, weight, layout, name, of_y), references, strict=True)]
+        for name in ("kernel_strict", "kernel")
+    }
+    assert max(errors["kernel_strict"]) < 3e-6, errors
+    assert errors["kernel"][1] > 1e-5, errors
+
+
+def gradients(
+    x: torch.Tensor, weight: torch.Tensor, layout: str, implementation: str, of_y: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
+    """Of X and of the weight."""
+    x, weight = x.clone().requires_grad_(), weight.clone().requires_grad_()
+    return torch.autograd.grad(ks_matmul(x, weight, layout, implementation), (x, weight), of_y)
+
+
+def reference_gradients(
+    x: torch.Tensor, weight: torch.Tensor, layout: str, of_y: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same, in float64."""
+    a, b, c, d = weight.shape
+    rows_of_x, rows_of_y = (x, of_y) if layout == "batch_first" else (x.T, of_y.T)
+    parts = rows_of_y.reshape(-1, a, b, d).double(), rows_of_x.reshape(-1, a, c, d).double()
+    return reference_matmul(weight.transpose(1, 2), of_y, layout), torch.einsum("nirj,nikj->irkj", *parts)

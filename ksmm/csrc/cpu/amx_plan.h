@@ -71,13 +71,13 @@ struct AmxWeights {
   const AmxPlan& plan;
   const Operands& operands;
   uint32_t* packed;
-  bool* badly_scaled;  // set where a third of the pairs in some row of float32 are far apart
+  bool* badly_scaled;  // set where a third of the pairs in some row of float32 are far apart, or next to nothing
 
   void work(Tasks& tasks) const {
-    const Buffer apart(watches ? plan.problem.d : 1);
+    const Buffer watched(watches ? plan.problem.d : 1);
     for (int64_t first, last; tasks.take(first, last);) {
       for (int64_t task = first; task < last; ++task) {
-        pack(task / plan.row_tiles, task % plan.row_tiles, reinterpret_cast<int32_t*>(apart.get()));
+        pack(task / plan.row_tiles, task % plan.row_tiles, reinterpret_cast<int32_t*>(watched.get()));
       }
     }
   }
@@ -87,14 +87,14 @@ struct AmxWeights {
     Vector even, odd;
   };
 
-  // apart: how many pairs of a row are far apart, a number for each j.
-  void pack(int64_t i, int64_t row_tile, int32_t* apart) const {
+  // watched: how many pairs of a row are far apart, or next to nothing; a number for each j.
+  void pack(int64_t i, int64_t row_tile, int32_t* watched) const {
     const Problem& p = plan.problem;
     const int64_t* strides = operands.weight_strides;
     for (int64_t row = 0; row < 16; ++row) {
       const int64_t r = row_tile * 16 + row;
       const Stored* from = static_cast<const Stored*>(operands.weight) + i * strides[0] + r * strides[1];
-      for (int64_t j = 0; watches && j < p.d; ++j) apart[j] = 0;
+      for (int64_t j = 0; watches && j < p.d; ++j) watched[j] = 0;
       for (int64_t tile = 0; tile < plan.depth_tiles; ++tile) {
         const int64_t first_k = tile * tile_k, count = r < p.b ? smaller(tile_k, p.c - first_k) : 0;
         for (int64_t j = 0; j < p.d; ++j) {
@@ -102,11 +102,12 @@ struct AmxWeights {
                          tile * planes * tile_words + row * 16;
           const EvenAndOdd pairs = load_row(from + first_k * strides[2] + j * strides[3], strides[2], count);
           split_pairs<planes>(pairs.even, pairs.odd, to);
-          if (watches) apart[j] += pairs_apart(pairs.even, pairs.odd);
+          if (watches) watched[j] += pairs_to_watch(pairs.even, pairs.odd);
         }
       }
       for (int64_t j = 0; watches && j < p.d; ++j) {
-        if (apart[j] > 0 && int64_t{3} * apart[j] >= p.c / 2) __atomic_store_n(badly_scaled, true, __ATOMIC_RELAXED);
+        if (watched[j] > 0 && int64_t{3} * watched[j] >= p.c / 2)
+          __atomic_store_n(badly_scaled, true, __ATOMIC_RELAXED);
       }
     }
   }

@@ -57,12 +57,16 @@ KSMM_INLINE void split_pairs(Vector first, Vector second, uint32_t* to) {
 
 // How many of 16 pairs of numbers are 2^20 apart or more, and neither of them zero. In a row of weights where a third
 // are, one product dominates each sum, if X is like that, too: multiply-adds then round once or twice, and sums of
-// tiles, which round more often, err up to 1.1 times as much.
-KSMM_INLINE int pairs_apart(Vector first, Vector second) {
+// tiles, which round more often, err up to 1.1 times as much. So do sums of weights below 2^-100, which count, too: the
+// tile products take planes below 2^-126 for zero.
+KSMM_INLINE int pairs_to_watch(Vector first, Vector second) {
   const __m512i one = (__m512i)((Words)first & 0x7fffffff), other = (__m512i)((Words)second & 0x7fffffff);
-  const __m512i least = _mm512_min_epu32(one, other), apart = _mm512_sub_epi32(_mm512_max_epu32(one, other), least);
+  const __m512i least = _mm512_min_epu32(one, other), most = _mm512_max_epu32(one, other);
+  const __m512i apart = _mm512_sub_epi32(most, least);
   const __mmask16 far = _mm512_cmpge_epi32_mask(apart, _mm512_set1_epi32(20 << 23));
-  return __builtin_popcount(_mm512_mask_test_epi32_mask(far, least, least));
+  const __mmask16 small = _mm512_cmpge_epi32_mask(_mm512_set1_epi32(((127 - 100) << 23) - 1), most);
+  return __builtin_popcount(_mm512_mask_test_epi32_mask(far, least, least) |
+                            _mm512_mask_test_epi32_mask(small, most, most));
 }
 
 // What is known of sums of products of planes: some may be wrong where numbers are infinite or NaN (which may be of

@@ -64,11 +64,12 @@ class FirstCopy : public Portions {
   static constexpr bool turns = lanes == 8 && std::is_same<Spread, Consecutive>::value;
 
   int64_t first_j() const { return plan_->group_of(stage_.set, 0) * lanes % plan_->problem.d; }
-  // How many k are left that a vector may be read from, d < L: X ends with the last row.
+  // How many k are left that a vector may be read from, d < L: X ends with the last row, which rows of a few numbers,
+  // or all of them where they are one and the same (a stride of zero), reach from before it.
   int64_t whole_vectors() const {
     const Problem& p = plan_->problem;
-    const bool is_last_row = stage_.n + stage_.count == p.batch && stage_.i + 1 == p.a;
-    return p.c - stage_.k - (is_last_row ? divide_up(lanes - p.d, p.d) : 0);
+    const int64_t behind = (p.a - stage_.i - 1) * p.c * p.d + (p.batch - stage_.n - stage_.count) * x_stride_;
+    return p.c - stage_.k - divide_up(larger(0, lanes - p.d - behind), p.d);
   }
 
   KSMM_INLINE void copy_vectors() {

@@ -1,7 +1,7 @@
 // batch_first: the weights of a panel (N vectors of one group) in the order in which the multiplication reads them.
 //
 // Where a vector's weights are consecutive in memory they are copied as vectors; the order in which
-// ksmm/implementations/kernel.py stores weights makes that the rule. Any other strides cost one load an element.
+// csrc/gradients.cpp stores weights makes that the rule. Any other strides cost one load an element.
 #pragma once
 
 #include "batch_first_plan.h"

@@ -120,7 +120,7 @@ void ask_for_large_pages(void* memory, int64_t bytes) {
 }
 
 int64_t bytes_of_y(const Problem& problem) {
-  return problem.a * problem.b * problem.d * problem.batch * (problem.dtype == Dtype::float32 ? 4 : 2);
+  return problem.a * problem.b * problem.d * problem.batch * size_of(problem.dtype);
 }
 
 // A block of memory begins with its size.

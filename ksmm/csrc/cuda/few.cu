@@ -34,7 +34,7 @@ int shift_of(const Problem& problem) {
 }
 
 bool takes(const Problem& problem, const Operands&, const Machine&) {
-  return problem.batch <= most_batch && shared_bytes(problem, 0) <= most_shared_bytes;
+  return problem.batch > 0 && problem.batch <= most_batch && shared_bytes(problem, 0) <= most_shared_bytes;
 }
 
 // So many lanes share a dot product that each has at least one vector of it.

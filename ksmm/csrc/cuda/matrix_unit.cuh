@@ -6,15 +6,12 @@
 //   C (16 x 8):  value e is at row + 8 (e / 2), column 2 pair + e % 2.
 #pragma once
 
+#include "bytes.cuh"
 #include "number.cuh"
 
 namespace ksmm {
 
 #ifdef __CUDACC__
-
-__device__ inline uint32_t shared_address(const void* pointer) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-}
 
 // `valid` of BYTES (4, 8 or 16) from device memory to shared memory, without registers, and zeros for the rest;
 // complete after wait_for_copies.
@@ -36,22 +33,17 @@ __device__ inline void wait_for_copies() {
 }
 
 // Four words of each of four neighbouring lanes (a quad), transposed: word q becomes the word lane % 4 of lane q.
-__device__ inline void transpose_quad(uint32_t (&words)[4], int lane) {
-  constexpr unsigned everyone = 0xffffffff;
+template <class Word>
+__device__ inline void transpose_quad(Word (&words)[4], int lane) {
 #pragma unroll
-  for (int step = 1; step <= 2; step *= 2) {
-    const bool upper = (lane & step) != 0;
+  for (int step = 1; step <= 2; step *= 2)
 #pragma unroll
-    for (int index = 0; index < 4; ++index) {
-      if (index & step) continue;
-      const uint32_t sent = upper ? words[index] : words[index + step];
-      const uint32_t received = __shfl_xor_sync(everyone, sent, step);
-      if (upper)
-        words[index] = received;
-      else
-        words[index + step] = received;
+    for (int pair = 0; pair < 2; ++pair) {
+      const int low = step == 1 ? 2 * pair : pair, high = low + step;
+      const bool upper = (lane & step) != 0;
+      const Word received = __shfl_xor_sync(~0u, upper ? words[low] : words[high], step);
+      words[low] = upper ? received : words[low], words[high] = upper ? words[high] : received;
     }
-  }
 }
 
 // Four 8 x 8 matrices; lane l gives the address of row l % 8 of matrix l / 8, 16 bytes long and aligned.

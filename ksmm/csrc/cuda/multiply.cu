@@ -168,11 +168,9 @@ bool configuration_takes(int configuration, const Problem& problem, const Operan
   return current_machine(&candidates.machine) == cudaSuccess && candidates.takes(all()[configuration]);
 }
 
-int choose_configuration(const Problem& problem, const Operands& operands) {
-  int found = -1;
+int choose_configuration(const Problem& problem, const Operands& operands, int* chosen) {
   bool arranged = false;
-  find(problem, operands, -1, &found, &arranged);
-  return found;
+  return find(problem, operands, -1, chosen, &arranged);
 }
 
 int multiply_cuda(const Problem& problem, const Operands& operands, int configuration, const Workspace& workspace,

@@ -151,4 +151,26 @@ __host__ __device__ inline void store_global(Bits<T>* address, const Vector<T, V
 #endif
 }
 
+#ifdef __CUDACC__
+
+// Two numbers, rounded to T, as a word: the first in the lower half. Compute capability 8.0 and newer.
+template <class T>
+__device__ inline uint32_t pack_pair(float low, float high) {
+  return static_cast<uint32_t>(to_bits<T>(low)) | static_cast<uint32_t>(to_bits<T>(high)) << 16;
+}
+template <>
+__device__ inline uint32_t pack_pair<float16>(float low, float high) {
+  uint32_t pair;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+template <>
+__device__ inline uint32_t pack_pair<bfloat16>(float low, float high) {
+  uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+#endif
+
 }  // namespace ksmm

@@ -81,10 +81,10 @@ cudaError_t launch_float32(const Problem& problem, const Operands& operands, con
   return multiply_strict(problem, operands, machine, stream);
 }
 
-cudaError_t launch_16_bits(const Problem& problem, const Operands& operands, const Machine&, const Workspace&,
+cudaError_t launch_16_bits(const Problem& problem, const Operands& operands, const Machine& machine, const Workspace&,
                            cudaStream_t stream) {
-  return problem.dtype == Dtype::float16 ? multiply_tensor<float16>(problem, operands, stream)
-                                         : multiply_tensor<bfloat16>(problem, operands, stream);
+  return problem.dtype == Dtype::float16 ? multiply_tensor<float16>(problem, operands, machine, stream)
+                                         : multiply_tensor<bfloat16>(problem, operands, machine, stream);
 }
 
 constexpr Configuration family[] = {

@@ -1,15 +1,11 @@
 // The strict float32 kernel.
 #include "strict.cuh"
-#include "tensor.cuh"  // shared_memory_limit
 
 namespace ksmm {
 
 cudaError_t multiply_strict(const Problem& problem, const Operands& operands, const Machine& machine,
                             cudaStream_t stream) {
-  int limit = 0;
-  const cudaError_t error = shared_memory_limit(&limit);
-  if (error != cudaSuccess) return error;
-  return with_strict_tile(problem, limit, strict_is_large(problem), [&](auto choice) {
+  return with_strict_tile(problem, machine.shared_limit, strict_is_large(problem), [&](auto choice) {
     using Tile = typename decltype(choice)::Tile;
     // a block a tile, whose turn comes when there is room; on a part of the device no more than have room there
     const int64_t room = machine.multiprocessors * Tile::blocks_per_multiprocessor;

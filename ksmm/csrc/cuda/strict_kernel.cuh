@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
   extern __shared__ __align__(16) float shared[];
   const int thread = static_cast<int>(threadIdx.x);
 
-  // One tile a block; more only where there are more tiles than a grid has blocks.
+  // One tile a block; more where a grid has fewer blocks than there are tiles, and on a part of the device.
   for (int64_t tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
     typename Sums::Registers registers = {};
     typename Steps::Cursors cursors =

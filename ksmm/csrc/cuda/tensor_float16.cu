@@ -4,8 +4,9 @@
 namespace ksmm {
 
 template <>
-cudaError_t multiply_tensor<float16>(const Problem& problem, const Operands& operands, cudaStream_t stream) {
-  return launch_tensor<float16>(problem, operands, stream);
+cudaError_t multiply_tensor<float16>(const Problem& problem, const Operands& operands, const Machine& machine,
+                                     cudaStream_t stream) {
+  return launch_tensor<float16>(problem, operands, machine, stream);
 }
 
 }  // namespace ksmm

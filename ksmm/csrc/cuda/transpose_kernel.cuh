@@ -4,6 +4,7 @@
 // executes them in turn.
 #pragma once
 
+#include "bytes.cuh"
 #include "hopper/overlap.cuh"
 #include "task.cuh"
 #include "transpose.cuh"
@@ -147,15 +148,6 @@ KSMM_BOTH void write_tile(const Element* shared, const TransposeTask& task, cons
   }
 }
 
-// The lower halves of two words, or their upper ones.
-KSMM_BOTH uint32_t pair_of(uint32_t first, uint32_t second, int half) {
-#ifdef __CUDA_ARCH__
-  return __byte_perm(first, second, half == 0 ? 0x5410 : 0x7632);
-#else
-  return (first >> 16 * half & 0xffff) | (second >> 16 * half & 0xffff) << 16;
-#endif
-}
-
 // Of 16-bit elements two rows are read at a time, so that what goes to shared memory are whole words, too, each of two
 // neighbours of the transposed tile. Element by element there would be more bank conflicts than memory gives time for.
 template <int U>
@@ -184,7 +176,8 @@ KSMM_BOTH void read_pairs(uint32_t* shared, const TransposeTask& task, const Til
     const uint32_t m = task.batch == 1 ? 0 : task.tile_rows(2 * pair[n]);
     uint32_t* place = shared + (m * width + first[n]) * pitch + pair[n] - m * half;
 #pragma unroll
-    for (int e = 0; e < U; ++e) place[e * pitch] = pair_of(upper[n].elements[e / 2], lower[n].elements[e / 2], e % 2);
+    for (int e = 0; e < U; ++e)
+      place[e * pitch] = halves_of(upper[n].elements[e / 2], lower[n].elements[e / 2], e % 2 != 0);
   }
 }
 

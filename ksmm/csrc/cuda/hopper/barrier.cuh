@@ -1,13 +1,9 @@
 // Barriers in shared memory (mbarrier), clusters of blocks, and the registers of a warpgroup. Compute capability 9.0.
 #pragma once
 
-#include <cstdint>
+#include "../bytes.cuh"
 
 namespace ksmm::hopper {
-
-__device__ inline uint32_t shared_address(const void* pointer) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
-}
 
 // A phase of a barrier completes when `arrivals` threads have arrived and all bytes that were announced have come.
 // The phases alternate: 0, 1, 0, ... A wait for the phase before the first returns at once.

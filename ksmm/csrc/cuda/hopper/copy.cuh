@@ -45,11 +45,6 @@ __device__ inline void load(void* shared, const CUtensorMap& map, Barrier& barri
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;"
                ::"r"(shared_address(shared)), "l"(&map), "r"(c0), "r"(c1), "r"(shared_address(&barrier)), "l"(static_cast<uint64_t>(keep)) : "memory");
 }
-// Into the same place of every block of the cluster in `blocks` (a bit each), and onto the same barrier of each.
-__device__ inline void load_for(uint16_t blocks, void* shared, const CUtensorMap& map, Barrier& barrier, Keep keep, int c0, int c1) {
-  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5, %6;"
-               ::"r"(shared_address(shared)), "l"(&map), "r"(c0), "r"(c1), "r"(shared_address(&barrier)), "h"(blocks), "l"(static_cast<uint64_t>(keep)) : "memory");
-}
 __device__ inline void store(const CUtensorMap& map, const void* shared, int c0, int c1) {
   asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%1, {%2, %3}], [%0];"
                ::"r"(shared_address(shared)), "l"(&map), "r"(c0), "r"(c1) : "memory");
@@ -79,19 +74,6 @@ __device__ inline void load_for(uint16_t blocks, void* shared, const CUtensorMap
 __device__ inline void store(const CUtensorMap& map, const void* shared, int c0, int c1, int c2, int c3) {
   asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%1, {%2, %3, %4, %5}], [%0];"
                ::"r"(shared_address(shared)), "l"(&map), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory");
-}
-__device__ inline void load(void* shared, const CUtensorMap& map, Barrier& barrier, Keep keep, int c0, int c1, int c2, int c3, int c4) {
-  asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%2, %3, %4, %5, %6}], [%7], %8;"
-               ::"r"(shared_address(shared)), "l"(&map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), "r"(shared_address(&barrier)), "l"(static_cast<uint64_t>(keep)) : "memory");
-}
-// Into the same place of every block of the cluster in `blocks` (a bit each), and onto the same barrier of each.
-__device__ inline void load_for(uint16_t blocks, void* shared, const CUtensorMap& map, Barrier& barrier, Keep keep, int c0, int c1, int c2, int c3, int c4) {
-  asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint [%0], [%1, {%2, %3, %4, %5, %6}], [%7], %8, %9;"
-               ::"r"(shared_address(shared)), "l"(&map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), "r"(shared_address(&barrier)), "h"(blocks), "l"(static_cast<uint64_t>(keep)) : "memory");
-}
-__device__ inline void store(const CUtensorMap& map, const void* shared, int c0, int c1, int c2, int c3, int c4) {
-  asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%1, {%2, %3, %4, %5, %6}], [%0];"
-               ::"r"(shared_address(shared)), "l"(&map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4) : "memory");
 }
 // clang-format on
 

@@ -2,6 +2,7 @@
 // write their rows, and with j fastest to device memory.
 #pragma once
 
+#include "../bytes.cuh"
 #include "exchange_tile.cuh"
 #include "gemm_epilogue.cuh"
 
@@ -37,21 +38,12 @@ __device__ inline void keep_sums(uint32_t kept, int plane, int n0, const float (
   }
 }
 
-// The lower, or upper, halves of two words.
-__host__ __device__ inline uint32_t halves(uint32_t first, uint32_t second, bool upper) {
-#if defined(__CUDA_ARCH__)
-  return __byte_perm(first, second, upper ? 0x7632 : 0x5410);
-#else
-  return upper ? first >> 16 | (second & 0xffff0000) : (first & 0xffff) | second << 16;
-#endif
-}
-
 // Of eight rows of eight elements, the elements of one column: word m holds rows 2 m and 2 m + 1.
 __host__ __device__ inline uint4 column_of(const uint32_t (&rows)[8][4], int column) {
   const int word = column / 2;
   const bool upper = column % 2 == 1;
-  return {halves(rows[0][word], rows[1][word], upper), halves(rows[2][word], rows[3][word], upper),
-          halves(rows[4][word], rows[5][word], upper), halves(rows[6][word], rows[7][word], upper)};
+  return {halves_of(rows[0][word], rows[1][word], upper), halves_of(rows[2][word], rows[3][word], upper),
+          halves_of(rows[4][word], rows[5][word], upper), halves_of(rows[6][word], rows[7][word], upper)};
 }
 
 // Eight r of an n, and eight of the planes, of those that a block writes.

@@ -1,6 +1,7 @@
 // The fused kernel's way from its sums to Y: planes of them become neighbours in Y.
 #pragma once
 
+#include "../bytes.cuh"
 #include "fused_tile.cuh"
 #include "gemm_epilogue.cuh"
 #include "warp_bias.cuh"
@@ -40,7 +41,7 @@ __device__ inline void gather_planes(uint32_t (&words)[Tile::j / 2],
                                      const uint32_t (&packed)[Tile::j][Tile::columns / 4], int at, int odd) {
 #pragma unroll
   for (int word = 0; word < Tile::j / 2; ++word)
-    words[word] = __byte_perm(packed[2 * word][at], packed[2 * word + 1][at], odd ? 0x7632 : 0x5410);
+    words[word] = halves_of(packed[2 * word][at], packed[2 * word + 1][at], odd != 0);
 }
 
 // Exchanges WORDS words with the lane next to it: the even lane gives `second` and the odd one `first`, so that the
@@ -80,8 +81,8 @@ __device__ inline void store_planes(const uint32_t (&packed)[Tile::j][Tile::colu
         uint32_t one[2], two[2];
 #pragma unroll
         for (int next = 0; next < 2; ++next) {
-          one[next] = __byte_perm(packed[0][at], packed[1][at], next ? 0x7632 : 0x5410);
-          two[next] = __byte_perm(packed[0][at + 2], packed[1][at + 2], next ? 0x7632 : 0x5410);
+          one[next] = halves_of(packed[0][at], packed[1][at], next != 0);
+          two[next] = halves_of(packed[0][at + 2], packed[1][at + 2], next != 0);
         }
         exchange<2>(one, two);
         write(first + 8 * odd + t / 2 * 4, one[0], one[1], two[0], two[1]);

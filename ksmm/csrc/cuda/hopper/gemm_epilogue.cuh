@@ -1,4 +1,5 @@
-// The steps that both gemm kernels have: copies by coordinates, the products of a stage, and the way of the sums to Y.
+// The steps that the gemm kernels, and those that grew out of them, have: copies by coordinates, the products of a
+// stage, and the way of the sums to Y.
 #pragma once
 
 #include "copy.cuh"
@@ -61,23 +62,6 @@ __device__ inline void multiply_stage(float (&sums)[COLUMNS / 2], uint32_t x, ui
     Products<T, COLUMNS>::template from_shared<ROWS_CONTIGUOUS>(
         sums, describe(x + step * x_advance, Swizzle::bytes_128, 1024),
         describe(weight + step * 32, Swizzle::bytes_128, 1024), true);
-}
-
-template <class T>
-__device__ inline uint32_t pack_pair(float low, float high) {
-  return static_cast<uint32_t>(to_bits<T>(low)) | static_cast<uint32_t>(to_bits<T>(high)) << 16;
-}
-template <>
-__device__ inline uint32_t pack_pair<float16>(float low, float high) {
-  uint32_t pair;
-  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
-}
-template <>
-__device__ inline uint32_t pack_pair<bfloat16>(float low, float high) {
-  uint32_t pair;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
 }
 
 // Four 8 x 8 matrices, as the sums hold them, to rows of 16 bytes; transposed so that 8 n of one r follow each other.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "../bytes.cuh"
 #include "gemm_epilogue.cuh"
 
 namespace ksmm::hopper {
@@ -45,7 +46,7 @@ __host__ __device__ inline const uint16_t* row_of_weight(const SpreadTask& task,
 }
 
 // In which of the D words that two neighbouring k of a plane become each of them is, and in which half: what
-// __byte_perm takes of them, and of zeros.
+// permute_bytes takes of them, and of zeros.
 template <int D>
 struct Selectors {
   uint32_t of[D];
@@ -57,17 +58,6 @@ struct Selectors {
   }
 };
 
-__host__ __device__ inline uint32_t select_bytes(uint32_t pair, uint32_t selector) {
-#if defined(__CUDA_ARCH__)
-  return __byte_perm(pair, 0, selector);
-#else
-  uint32_t word = 0;
-  for (int byte = 0; byte < 4; ++byte)
-    word |= static_cast<uint32_t>(uint64_t{pair} >> 8 * (selector >> 4 * byte & 7) & 0xff) << 8 * byte;
-  return word;
-#endif
-}
-
 // What 16 bytes of a row of W, eight k, become: D chunks of 16 bytes.
 template <int D>
 __host__ __device__ inline uint4 spread_chunk(const uint4& numbers, const Selectors<D>& selectors, int chunk) {
@@ -76,7 +66,7 @@ __host__ __device__ inline uint4 spread_chunk(const uint4& numbers, const Select
 #pragma unroll
   for (int at = 0; at < 4; ++at) {
     const int word = 4 * chunk + at;
-    words[at] = select_bytes(pairs[word / D], selectors.of[word % D]);
+    words[at] = permute_bytes(pairs[word / D], 0, selectors.of[word % D]);
   }
   return {words[0], words[1], words[2], words[3]};
 }

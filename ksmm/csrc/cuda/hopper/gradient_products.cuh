@@ -1,23 +1,11 @@
 // What a thread of the kernel for gradients of weights does with a stage: it pairs rows n, and multiplies.
 #pragma once
 
+#include "../bytes.cuh"
 #include "../number.cuh"
 #include "gradient_tile.cuh"
 
 namespace ksmm::hopper {
-
-// Bytes of two words, by their numbers (those of the second word begin at 4), lowest first.
-__host__ __device__ inline uint32_t permute_bytes(uint32_t first, uint32_t second, uint32_t numbers) {
-#ifdef __CUDA_ARCH__
-  return __byte_perm(first, second, numbers);
-#else
-  const uint64_t both = static_cast<uint64_t>(second) << 32 | first;
-  uint32_t word = 0;
-  for (int byte = 0; byte < 4; ++byte)
-    word |= static_cast<uint32_t>(both >> 8 * (numbers >> 4 * byte & 7) & 255) << 8 * byte;
-  return word;
-#endif
-}
 
 // `groups[neighbour][pair][plane]`: the words of a slice that begins at `base`, of eight pairs of rows n.
 // `read(address, words)` reads 16 bytes.

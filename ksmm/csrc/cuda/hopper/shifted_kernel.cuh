@@ -6,6 +6,7 @@
 // neighbours.
 #pragma once
 
+#include "../bytes.cuh"
 #include "overlap.cuh"
 #include "shifted_outlet.cuh"
 
@@ -95,7 +96,7 @@ struct ShiftedOperands {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const uint32_t base = x + (2 * step + half) * eight_rows, low = even.read(base), high = odd.read(base);
-      operand[2 * half] = __byte_perm(low, high, 0x5410), operand[2 * half + 1] = __byte_perm(low, high, 0x7632);
+      operand[2 * half] = halves_of(low, high, false), operand[2 * half + 1] = halves_of(low, high, true);
     }
   }
 };

@@ -10,8 +10,11 @@
 
 namespace ksmm::hopper {
 
-// Whether at least half of 8 neighbours in a row of W are, but for zeros, below a 2^-20th of the largest of them. In
-// pairs, then pairs of pairs: who waits for W waits for this.
+// Where the last of three parts would lose what float32 has: sums of such weights are as exact as strict's no more.
+constexpr float smallest_split = 0x1p-108f;
+
+// Whether at least half of 8 neighbours in a row of W are, but for zeros, below a 2^-20th of the largest of them, or
+// that one is too small to be split. In pairs, then pairs of pairs: who waits for W waits for this.
 __device__ inline bool is_spread(const float (&values)[8]) {
   float largest[8];
 #pragma unroll
@@ -28,7 +31,7 @@ __device__ inline bool is_spread(const float (&values)[8]) {
   for (int half = 4; half > 0; half /= 2)
 #pragma unroll
     for (int n = 0; n < half; ++n) count[n] += count[n + half];
-  return count[0] >= 4;
+  return count[0] >= 4 || (largest[0] < smallest_split && largest[0] != 0);
 }
 
 // What a thread that splits W finds in its share of a tile: 8 numbers of some rows, the same ones of each stage. How

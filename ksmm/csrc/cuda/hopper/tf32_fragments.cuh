@@ -2,26 +2,28 @@
 // bfloat16.
 #pragma once
 
+#include "../number.cuh"
 #include "tf32_tile.cuh"
 
 namespace ksmm::hopper {
 
-// Rounds to the 11 significant bits of TF32, to nearest.
-__device__ inline uint32_t rounded(float value) { return (__float_as_uint(value) + 0x1000u) & 0xffffe000u; }
-
-// Two numbers as sums of three of bfloat16 each, exactly: each takes 8 of the 24 significant bits and a sign.
-// Infinities, NaN and numbers that round up to infinity give sums that are not finite, which the epilogue does again.
-__device__ inline uint32_t pack_bfloat16(float low, float high) {
-  uint32_t packed;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
-  return packed;
+// Rounds to the 11 significant bits of TF32, to nearest. NaN stays NaN, whose bits an addition may carry to zero: those
+// that a GPU makes are all ones.
+__device__ inline uint32_t rounded(float value) {
+  uint32_t bits;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
+  return bits;
 }
+
+// Two numbers as sums of three of bfloat16 each: each takes 8 of the 24 significant bits and a sign. Exactly from
+// 2^-110 on; below, the last part ends at 2^-133, where bfloat16 does. Infinities, NaN and numbers that round up to
+// infinity give sums that are not finite, which the epilogue does again.
 __device__ inline void split_pair(float low, float high, uint32_t& first, uint32_t& second, uint32_t& third) {
-  first = pack_bfloat16(low, high);
+  first = pack_pair<bfloat16>(low, high);
   low -= __uint_as_float(first << 16), high -= __uint_as_float(first & 0xffff0000u);
-  second = pack_bfloat16(low, high);
+  second = pack_pair<bfloat16>(low, high);
   low -= __uint_as_float(second << 16), high -= __uint_as_float(second & 0xffff0000u);
-  third = pack_bfloat16(low, high);
+  third = pack_pair<bfloat16>(low, high);
 }
 
 // Which of 8 consecutive n a lane's row g is: any order will do as long as X is read and Y written in the same one, and

@@ -7,6 +7,7 @@
 // are a range of its columns, which begins `shift` numbers behind the box. Y leaves by the threads.
 #pragma once
 
+#include "../matrix_unit.cuh"
 #include "copy.cuh"
 #include "tf32_epilogue.cuh"
 
@@ -61,19 +62,6 @@ __host__ __device__ uint32_t place_of_shifted(const Tf32Task& task, int i, int j
   return place_of_box<Tile>(0, q) + (moved(q) + shift) * 4;
 }
 
-// Of four values each that four neighbouring lanes have, lane t gets the t-th of each: a transposition.
-__device__ inline void exchange(float (&values)[4], int t) {
-#pragma unroll
-  for (int step = 1; step <= 2; step *= 2)
-#pragma unroll
-    for (int pair = 0; pair < 2; ++pair) {
-      const int low = step == 1 ? 2 * pair : pair, high = low + step;
-      const bool upper = (t & step) != 0;
-      const float got = __shfl_xor_sync(~0u, upper ? values[low] : values[high], step);
-      values[low] = upper ? got : values[low], values[high] = upper ? values[high] : got;
-    }
-}
-
 // A warp writes 32 neighbours of a row at a time, which lanes have that are eight n apart. All lanes call it.
 template <class Tile>
 __device__ inline void store_shifted(const Tf32Task& task, const float (&sums)[Tile::units][Tile::unit_sums],
@@ -87,7 +75,7 @@ __device__ inline void store_shifted(const Tf32Task& task, const float (&sums)[T
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
       float values[4] = {sums[0][q + e], sums[0][q + e + 2], sums[1][q + e], sums[1][q + e + 2]};
-      exchange(values, t);
+      transpose_quad(values, t);
       const bool again = n < task.batch && any_not_finite(values);
 #pragma unroll
       for (int v = 0; v < 4; ++v) {
