@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 
 import torch
@@ -15,6 +16,7 @@ from ksmm.operands import (
     check_dtypes,
     check_shapes,
     flatten_batch,
+    is_empty,
     is_transformed,
     restore_batch,
 )
@@ -64,13 +66,15 @@ def ks_matmul(
     check_bias(x, bias, pattern)
     rows = flatten_batch(x, layout)
     batch_size = rows.shape[0] if layout == "batch_first" else rows.shape[1]
-    *ranges, (_, _, name) = choices(pattern.weight_shape, x.dtype, layout, x.device.type, implementation)
+    *ranges, (_, _, name) = choices(
+        pattern.weight_shape, x.dtype, layout, x.device.type, implementation, x.device.index
+    )
     for first, last, measured in ranges:
         if first <= batch_size <= last:
             name = measured
     if is_transformed():
-        name = "bmm"  # plain operations of PyTorch, for every problem
-    if get_implementation(name).differentiable and rows.numel() > 0:
+        y = _multiply("bmm", rows, weight, layout, bias)  # plain operations of PyTorch, for every problem
+    elif get_implementation(name).differentiable and not is_empty(rows):
         y = _multiply(name, rows, weight, layout, bias)
     else:
         y = _opaque_matmul(rows, weight, layout, name)
@@ -80,18 +84,28 @@ def ks_matmul(
 
 
 def choose(
-    weight_shape: tuple[int, int, int, int], dtype: torch.dtype, layout: str, device_type: str, implementation: str
+    weight_shape: tuple[int, int, int, int],
+    dtype: torch.dtype,
+    layout: str,
+    device_type: str,
+    implementation: str,
+    device_index: int | None = None,
 ) -> str:
     """The name of the implementation that multiplies a batch of unknown, but not small, size; resolves "auto".
 
     Raises:
         ValueError: there is no such implementation, or it does not support the problem.
     """
-    return choices(weight_shape, dtype, layout, device_type, implementation)[0][2]
+    return choices(weight_shape, dtype, layout, device_type, implementation, device_index)[0][2]
 
 
 def choices(
-    weight_shape: tuple[int, int, int, int], dtype: torch.dtype, layout: str, device_type: str, implementation: str
+    weight_shape: tuple[int, int, int, int],
+    dtype: torch.dtype,
+    layout: str,
+    device_type: str,
+    implementation: str,
+    device_index: int | None = None,
 ) -> tuple[tuple[int, int, str], ...]:
     """The names of the implementations that multiply, by batch size: first, last and name; resolves "auto".
 
@@ -100,13 +114,22 @@ def choices(
     the choice depends on them; hence the shape (a, b, c, d) instead of a Pattern, which the compiler cannot hand over.
     Answers are kept, as a small product takes no longer than finding one.
 
+    Args:
+        weight_shape: (a, b, c, d).
+        dtype: of the operands.
+        layout: of x.
+        device_type: of the operands, "cuda" for example.
+        implementation: a name, or "auto".
+        device_index: which CUDA device; None for the present one.
+
     Raises:
         ValueError: there is no such implementation, or it does not support the problem.
     """
     # what an answer depends on besides; both may change
     precision = precision_of(dtype, device_type)
-    index = torch.cuda.current_device() if device_type == "cuda" and torch.cuda.is_initialized() else None
-    return _choices(weight_shape, dtype, layout, device_type, implementation, precision, index)
+    if device_index is None and device_type == "cuda" and torch.cuda.is_initialized():
+        device_index = torch.cuda.current_device()
+    return _choices(weight_shape, dtype, layout, device_type, implementation, precision, device_index)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -119,7 +142,20 @@ def _choices(
     precision: str | None,
     index: int | None,
 ) -> tuple[tuple[int, int, str], ...]:
-    """As choices(); `index` is the present CUDA device."""
+    """As choices(); `index` is that of the CUDA device, which is the present one for all that is asked here."""
+    with torch.cuda.device(index) if device_type == "cuda" and index is not None else contextlib.nullcontext():
+        return _choices_here(weight_shape, dtype, layout, device_type, implementation, precision, index)
+
+
+def _choices_here(
+    weight_shape: tuple[int, int, int, int],
+    dtype: torch.dtype,
+    layout: str,
+    device_type: str,
+    implementation: str,
+    precision: str | None,
+    index: int | None,
+) -> tuple[tuple[int, int, str], ...]:
     pattern = Pattern(*weight_shape)
     problem = Problem(pattern, 1, dtype, layout, device_type)
     if check_implementation(implementation) == "auto":
@@ -171,7 +207,7 @@ def _multiply(
 
 def multiply_packed(name: str, packed: Packed, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
     """One product with packed weights; an empty batch needs none, and not every library routine takes one."""
-    if x.numel() == 0:
+    if is_empty(x):
         rows = packed.pattern.rows
         return x.new_zeros((0, rows) if packed.layout == "batch_first" else (rows, 0))
     if bias is None:

@@ -24,10 +24,13 @@ def weight_gradient(
     """
     a, b, c, d = weight_shape
     if layout == "batch_first":
-        batch = x.shape[0]
-        return torch.einsum("nirj,nikj->irkj", y_gradient.reshape(batch, a, b, d), x.reshape(batch, a, c, d))
-    batch = x.shape[1]
-    return torch.einsum("irjn,ikjn->irkj", y_gradient.reshape(a, b, d, batch), x.reshape(a, c, d, batch))
+        n = x.shape[0]
+        of_y, of_x = y_gradient.reshape(n, a, b, d).permute(1, 3, 2, 0), x.reshape(n, a, c, d).permute(1, 3, 0, 2)
+    else:
+        n = x.shape[1]
+        of_y, of_x = y_gradient.reshape(a, b, d, n).permute(0, 2, 1, 3), x.reshape(a, c, d, n).permute(0, 2, 3, 1)
+    # not einsum, which gradients of several outputs at a time (is_grads_batched) know nothing of
+    return torch.matmul(of_y, of_x).permute(0, 2, 3, 1)
 
 
 def fake_product(x: torch.Tensor, weight: torch.Tensor, layout: str, *_: object) -> torch.Tensor:

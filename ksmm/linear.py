@@ -11,10 +11,23 @@ from torch import nn
 
 from ksmm.functional import choose, ks_matmul, multiply_packed
 from ksmm.implementations import Packed, check_implementation, get_implementation
-from ksmm.operands import autocasts, flatten_batch, is_transformed, restore_batch
+from ksmm.operands import autocasts, check_bias, flatten_batch, is_empty, is_transformed, restore_batch
 from ksmm.patterns import Chain, Pattern
-from ksmm.problem import check_layout
+from ksmm.problem import DTYPES, check_layout, dtype_name
 from ksmm.reference import to_dense
+
+PARAMETER_DTYPES = (*DTYPES.values(), torch.float64)
+"""What weights can be: the kernel takes all but float64, which other implementations multiply."""
+
+
+class Factors(nn.ParameterList):
+    """Weights that a module calls for, so that hooks on the list run: those of torch.nn.utils.prune, for example."""
+
+    __call__ = nn.Module.__call__
+
+    def forward(self) -> list[torch.Tensor]:
+        """The weights, in order."""
+        return list(self)
 
 
 class KSLinear(nn.Module):
@@ -37,10 +50,10 @@ class KSLinear(nn.Module):
             "batch_last" takes (in_features, ...) and returns (out_features, ...).
         implementation: a name from `ksmm.implementations()`, or "auto".
         device: of the parameters.
-        dtype: of the parameters.
+        dtype: of the parameters, one of PARAMETER_DTYPES.
 
     Raises:
-        ValueError: factors that do not chain, an unknown layout or implementation.
+        ValueError: factors that do not chain, an unknown layout or implementation, a dtype that is no weight's.
     """
 
     def __init__(
@@ -56,8 +69,12 @@ class KSLinear(nn.Module):
         self.chain = chain if isinstance(chain, Chain) else Chain(chain)
         self.layout = check_layout(layout)
         self.implementation = check_implementation(implementation)
+        if dtype is not None and dtype not in PARAMETER_DTYPES:
+            named = dtype_name(dtype) if isinstance(dtype, torch.dtype) else repr(dtype)
+            allowed = ", ".join(f"torch.{dtype_name(allowed)}" for allowed in PARAMETER_DTYPES)
+            raise ValueError(f"dtype is {named}; choose one of {allowed}")
         self.out_features, self.in_features = self.chain.shape
-        self.factors = nn.ParameterList(
+        self.factors = Factors(
             nn.Parameter(torch.empty(pattern.weight_shape, device=device, dtype=dtype)) for pattern in self.chain
         )
         if bias:
@@ -66,7 +83,8 @@ class KSLinear(nn.Module):
             self.register_parameter("bias", None)
         self._frozen: list[tuple[str, Packed]] = []  # in the order of the products: K_L first
         self._frozen_for: tuple[torch.dtype, torch.device] | None = None
-        self._frozen_from: list[tuple[torch.Tensor, int | None]] = []  # the weights and their versions, in chain order
+        # the weights, their versions and their addresses, in chain order
+        self._frozen_from: list[tuple[torch.Tensor, int | None, int]] = []
         self._is_fused = False
         self.reset_parameters()
 
@@ -95,17 +113,19 @@ class KSLinear(nn.Module):
         return self._multiply_frozen(x) if self._uses_frozen(x) else self._multiply(x)
 
     def _multiply(self, x: torch.Tensor) -> torch.Tensor:
-        for position in reversed(range(len(self.factors))):
+        weights = self.factors()
+        for position in reversed(range(len(weights))):
             bias = self.bias if position == 0 else None
-            x = ks_matmul(x, self.factors[position], self.layout, self.implementation, bias)
+            x = ks_matmul(x, weights[position], self.layout, self.implementation, bias)
         return x
 
     def _multiply_frozen(self, x: torch.Tensor) -> torch.Tensor:
         y = flatten_batch(x, self.layout)
-        if self._is_fused and y.numel() > 0:
+        if self._is_fused and not is_empty(y):
             (_, inner), (_, outer) = self._frozen
             kernel = get_implementation("kernel")
             return restore_batch(kernel.matmul_chain(inner, outer, y, self.bias), x, self.layout)
+        check_bias(y, self.bias, self.chain[0])
         *later, (last_name, last) = self._frozen
         for name, packed in later:
             y = multiply_packed(name, packed, y)
@@ -126,12 +146,17 @@ class KSLinear(nn.Module):
 
     def _has_frozen_weights(self) -> bool:
         """Whether the weights are those that were packed: the same tensors, and not changed in place since."""
-        weights = self._modules["factors"]._parameters  # iterating over self.factors takes as long as a small product
-        if len(weights) != len(self._frozen_from):  # parametrized ones are not there
+        factors = self._modules["factors"]
+        weights = factors._parameters  # iterating over self.factors takes as long as a small product
+        if len(weights) != len(self._frozen_from) or factors._forward_pre_hooks:  # parametrized ones are not there
             return False
-        no_versions = torch.compiler.is_compiling()  # a version is no part of a graph
-        for weight, (packed, version) in zip(weights.values(), self._frozen_from, strict=True):
-            if weight is not packed or not (no_versions or version is None or weight._version == version):
+        only_identity = torch.compiler.is_compiling()  # versions and addresses are no part of a graph
+        for weight, (packed, version, address) in zip(weights.values(), self._frozen_from, strict=True):
+            if weight is not packed:
+                return False
+            if only_identity:
+                continue
+            if not (version is None or weight._version == version) or weight.data_ptr() != address:
                 return False
         return True
 
@@ -141,19 +166,29 @@ class KSLinear(nn.Module):
         Two factors of the kernel are then one call, and one launch on GPUs where a kernel takes the chain.
 
         Calls under torch.no_grad() or torch.inference_mode() then use the packed weights, as long as the weights are
-        the same tensors and unchanged: others (torch.func.functional_call, an assignment, an optimizer's step, a
-        parametrization) are multiplied as if nothing were frozen. Not seen, so that freeze() must be called again, are
-        changes in place of `weight.data`, of a weight made in inference mode, and of any weight by a compiled layer.
+        the same tensors and unchanged: others (torch.func.functional_call, an assignment, also to `weight.data`, an
+        optimizer's step, a parametrization or pruning) are multiplied as if nothing were frozen, and so is all under
+        autocast. Not seen, so that freeze() must be called again, are changes in place of `weight.data`, of a weight
+        made in inference mode, and of any weight by a compiled layer.
         train(), load_state_dict(), .to() and reset_parameters() end the freezing.
         """
         frozen = []
         with torch.no_grad():
             for pattern, weight in zip(self.chain, self.factors, strict=True):
-                name = choose(pattern.weight_shape, weight.dtype, self.layout, weight.device.type, self.implementation)
+                name = choose(
+                    pattern.weight_shape,
+                    weight.dtype,
+                    self.layout,
+                    weight.device.type,
+                    self.implementation,
+                    weight.device.index,
+                )
                 frozen.append((name, get_implementation(name).pack(weight.detach(), self.layout)))
         self._frozen = frozen[::-1]
         self._frozen_for = weight.dtype, weight.device
-        self._frozen_from = [(weight, None if weight.is_inference() else weight._version) for weight in self.factors]
+        self._frozen_from = [
+            (weight, None if weight.is_inference() else weight._version, weight.data_ptr()) for weight in self.factors
+        ]
         self._is_fused = [name for name, _ in frozen] == ["kernel"] * 2 and self.layout == "batch_first"
         return self
 

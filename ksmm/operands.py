@@ -81,6 +81,15 @@ def is_transformed() -> bool:
     return forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
 
 
+def is_empty(x: torch.Tensor) -> bool:
+    """Whether x is known to have no elements.
+
+    torch.compile and torch.export may not know, where the batch size is what the data make it (x[mask]): graphs take
+    the way of other batches, which leads to an empty result, too.
+    """
+    return not torch.compiler.is_compiling() and x.numel() == 0
+
+
 def flatten_batch(x: torch.Tensor, layout: str) -> torch.Tensor:
     """X as a matrix: (B, features) in batch_first, (features, B) in batch_last."""
     if x.dim() == 2:

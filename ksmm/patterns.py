@@ -107,11 +107,6 @@ class Pattern:
         """d(b+c)/(bc): the proxy for the energy of memory rewritings, Section 5."""
         return self.d * self.memory_ratio
 
-    @property
-    def transposed(self) -> Pattern:
-        """(a, c, b, d): the pattern of the transposed matrix."""
-        return Pattern(self.a, self.c, self.b, self.d)
-
     def support(self) -> torch.Tensor:
         """I_a ⊗ 1_{b×c} ⊗ I_d as a boolean tensor of shape (a·b·d, a·c·d)."""
         identity_a = torch.eye(self.a, dtype=torch.bool)

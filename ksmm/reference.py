@@ -58,7 +58,10 @@ def reference_matmul(weight: torch.Tensor, x: torch.Tensor, layout: str) -> torc
 
 
 def relative_error(y: torch.Tensor, reference: torch.Tensor) -> float:
-    """‖y − reference‖ / ‖reference‖ (Frobenius), in float64; NaN in y gives NaN; 0 where both are empty or zero."""
+    """‖y − reference‖ / ‖reference‖ (Frobenius), in float64; 0 where both are empty or zero.
+
+    NaN in y gives NaN, or infinity where the reference is zero.
+    """
     difference = torch.linalg.vector_norm(y.double() - reference).item()
     norm = torch.linalg.vector_norm(reference).item()
     if difference == 0.0:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
+from ksmm.linear import PARAMETER_DTYPES
 from ksmm.problem import dtype_name
 
 _READERS = (nn.MultiheadAttention, nn.TransformerEncoderLayer)
@@ -42,8 +44,12 @@ def refusal(model: nn.Module, name: str, module: nn.Module) -> str | None:
         return "its parameters are parametrized; torch.nn.utils.parametrize.remove_parametrizations ends that"
     if isinstance(module, nn.Linear) and type(module) is not nn.Linear:
         return f"it is a {type(module).__name__}, of which only its class knows what it computes; nn.Linear is replaced"
-    if not module.weight.is_floating_point():
-        return f"its weight has dtype {dtype_name(module.weight.dtype)}; a floating-point dtype is needed"
+    if module._compiled_call_impl is not None:  # layer.compile()
+        return "it is compiled, and a new layer would not be; replace layers first, then compile"
+    if (dtype := module.weight.dtype) not in PARAMETER_DTYPES:
+        return (
+            f"its weight has dtype {dtype_name(dtype)}; KSLinear takes {', '.join(map(dtype_name, PARAMETER_DTYPES))}"
+        )
     return _what_would_be_lost(module) or _shared(model, name, module)
 
 
@@ -79,11 +85,13 @@ def _shared(model: nn.Module, name: str, module: nn.Module) -> str | None:
 
 
 def _memory(parameter: nn.Parameter) -> range:
-    """The addresses from its first element to its last; of one that has none (the meta device, sparse) no address.
+    """The addresses from its first element to its last; of one that has none (meta, fake, sparse, lazy) no address.
 
     Not those of its storage: parameters that are parts of one buffer, each its own, are not shared.
     """
-    if parameter.is_meta or parameter.layout != torch.strided or parameter.numel() == 0:
+    if is_lazy(parameter) or parameter.is_meta or parameter.layout != torch.strided:
+        return range(0)
+    if parameter.numel() == 0 or parameter.data_ptr() == 0:
         return range(0)
     last = sum((size - 1) * stride for size, stride in zip(parameter.shape, parameter.stride(), strict=True))
     return range(parameter.data_ptr(), parameter.data_ptr() + (last + 1) * parameter.element_size())

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from ksmm.heuristic import default_chain
 from ksmm.linear import KSLinear
@@ -53,8 +54,8 @@ def replace_linear(
         ValueError: no layer has such a name, or one that was chosen and has a chain cannot be replaced: its weight or
             bias is shared with another module (tied embeddings), it has hooks, parametrizations, a forward, buffers or
             modules of its own, it is of a subclass of nn.Linear, its parent does not call it (nn.MultiheadAttention
-            reads its weight, torch.compile keeps what it compiled), it is not in a floating-point dtype, or the rule
-            gives a chain of another size. The message names every such layer and why.
+            reads its weight, torch.compile keeps what it compiled), it is compiled, its dtype is none of
+            PARAMETER_DTYPES, or the rule gives a chain of another size. The message names every such layer and why.
     """
     chosen = _chosen(model, _names(modules, "modules"), _names(exclude, "exclude"))
     refused: dict[str, str] = {}
@@ -162,8 +163,8 @@ def _like(old: nn.Module, chain: Chain, implementation: str) -> KSLinear:
 
 
 def count_parameters(model: nn.Module) -> int:
-    """Parameters of a model; shared ones count once."""
-    return sum(parameter.numel() for parameter in model.parameters())
+    """Parameters of a model; shared ones count once, and lazy ones, which have no size yet, not."""
+    return sum(parameter.numel() for parameter in model.parameters() if not is_lazy(parameter))
 
 
 def linear_operations(model: nn.Module) -> int:

@@ -54,7 +54,7 @@ def measurements_of(file: Path, frame: pandas.DataFrame, study: str) -> Iterator
     for line, row in enumerate(frame.to_dict("records"), start=2):
         try:
             measured = _energy(row) if study == "energy" else _time(row)
-            yield row["device_name"], Measurement(**_problem(row), **measured, started_at=imported_at)
+            yield _device_name(row), Measurement(**_problem(row), **measured, started_at=imported_at)
         except ValueError as error:
             raise UpstreamError(f"{file}, line {line}: {error}") from None
 
@@ -68,7 +68,7 @@ def _problem(row: dict[str, str]) -> dict[str, Any]:
     dtype = _known(row, "precision", _DTYPES)
     return {
         "pattern": tuple(pattern),
-        "batch_size": int(_number(row, "batch-size")),
+        "batch_size": _batch_size(row),
         "dtype": dtype,
         "layout": _known(row, "bs_position", _LAYOUTS),
         "implementation": _RENAMED.get(row["algo"], row["algo"]),
@@ -84,7 +84,7 @@ def _energy(row: dict[str, str]) -> dict[str, Any]:
     energy_j = _number(row, "median") * NVML_UNIT_J / runs
     if energy_j <= 0:
         return {"status": "failed", "reason": f"the counter reads {row['median']} mJ for {runs:g} runs"}
-    entries = _list(row.get("ecs", ""))
+    entries = _list(row, "ecs")
     samples = tuple(entry * NVML_UNIT_J / runs for entry in entries if entry > 0)
     zeros = len(entries) - len(samples)  # of windows in which the counter did not advance
     energy = {
@@ -111,7 +111,7 @@ def _energy(row: dict[str, str]) -> dict[str, Any]:
 
 def _time(row: dict[str, str]) -> dict[str, Any]:
     median_s, iqr_s = _number(row, "median"), _number(row, "iqr")
-    samples = _list(row["times"])
+    samples = _list(row, "times")
     if median_s <= 0 or any(sample <= 0 for sample in samples):
         return {"status": "failed", "reason": f"the median is {row['median']} s"}
     return {"status": "ok", "samples_s": samples, "runs_per_sample": 1, "median_s": median_s, "iqr_s": iqr_s}
@@ -123,16 +123,34 @@ def _known(row: dict[str, str], column: str, known: dict[str, str]) -> str:
     return known[row[column]]
 
 
+def _device_name(row: dict[str, str]) -> str:
+    if not re.search(r"[^\W_]", row["device_name"]):
+        raise ValueError(f"column device_name is {row['device_name']!r}; a name has a letter or a digit")
+    return row["device_name"]
+
+
+def _batch_size(row: dict[str, str]) -> int:
+    size = _number(row, "batch-size")
+    if size < 1 or size != int(size):
+        raise ValueError(f"column batch-size is {row['batch-size']!r}; it must be a whole number, at least 1")
+    return int(size)
+
+
 def _number(row: dict[str, str], column: str) -> float:
+    return _parsed(row[column], column)
+
+
+def _list(row: dict[str, str], column: str) -> tuple[float, ...]:
+    """The numbers of "[0.1, 0.2]"; none for an empty cell, or where there is no such column."""
+    entries = row.get(column, "").strip().strip("[]").split(",")
+    return tuple(_parsed(entry, column) for entry in entries if entry.strip())
+
+
+def _parsed(text: str, column: str) -> float:
     try:
-        number = float(row[column])
+        number = float(text)
     except ValueError:
         number = float("nan")
     if not -float("inf") < number < float("inf"):
-        raise ValueError(f"column {column} is {row[column]!r}, which is no number")
+        raise ValueError(f"column {column} is {text!r}, which is no number")
     return number
-
-
-def _list(text: str) -> tuple[float, ...]:
-    """The numbers of "[0.1, 0.2]"; none for an empty cell."""
-    return tuple(float(entry) for entry in text.strip().strip("[]").split(",") if entry.strip())

@@ -117,6 +117,39 @@ def test_transforms_of_torch_func(name: str, layout: str, device: str) -> None:
     assert relative_error(several, products) < TOLERANCES[torch.float32]
 
 
+@pytest.mark.parametrize("layout", ksmm.LAYOUTS)
+@pytest.mark.parametrize("name", ["auto", *ksmm.implementations()])
+def test_gradients_of_several_outputs_at_a_time(name: str, layout: str, device: str) -> None:
+    """By the older vmap, of which torch.func knows nothing."""
+    pattern = ksmm.Pattern(2, 4, 2, 1)
+    if name != "auto":
+        skip_unsupported(name, pattern, torch.float32, layout, device)
+    x, weight = operands(pattern, layout, device=device)
+    y = ksmm.ks_matmul(x, weight, layout, name)
+    several = torch.randn(3, *y.shape, device=device)
+    together = torch.autograd.grad(y, (x, weight), several, is_grads_batched=True, retain_graph=True)
+    each = [torch.autograd.grad(y, (x, weight), one, retain_graph=True) for one in several]
+    for found, expected in zip(together, zip(*each, strict=True), strict=True):
+        assert relative_error(found, torch.stack(expected).double()) < TOLERANCES[torch.float32]
+
+
+@pytest.mark.parametrize("layout", ksmm.LAYOUTS)
+@pytest.mark.parametrize("name", ["auto", *ksmm.implementations()])
+def test_an_empty_batch_below_transforms(name: str, layout: str, device: str, recwarn: pytest.WarningsRecorder) -> None:
+    pattern = ksmm.Pattern(2, 4, 2, 1)
+    if name != "auto":
+        skip_unsupported(name, pattern, torch.float32, layout, device)
+    x, weight = (operand.detach() for operand in operands(pattern, layout, device=device, batch_size=0))
+    of_x, of_weight = torch.func.grad(lambda x, weight: ksmm.ks_matmul(x, weight, layout, name).sum(), argnums=(0, 1))(
+        x, weight
+    )
+    assert of_x.shape == x.shape and of_weight.shape == weight.shape and not of_weight.any()
+    weights = torch.stack([weight, weight])
+    y = torch.func.vmap(lambda weight: ksmm.ks_matmul(x, weight, layout, name))(weights)
+    assert y.shape == (2, *ksmm.Problem(pattern, 0, torch.float32, layout).output_shape)
+    assert not [warning for warning in recwarn if "batching rule" in str(warning.message)]
+
+
 def test_the_kernel_refuses_tangents_that_it_would_lose(kernel_library: None, device: str) -> None:
     x, inner, outer = (torch.randn(shape, device=device) for shape in ((5, 16), (2, 6, 8, 1), (1, 12, 6, 2)))
     products = {

@@ -10,6 +10,7 @@ import re
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import prune
 
 import ksmm
 from ksmm.implementations import get_implementation
@@ -234,7 +235,8 @@ class TestFreeze:
 
     @pytest.mark.parametrize(("name", "layout"), COMBINATIONS)
     @pytest.mark.parametrize(
-        "change", ["in place", "a part in place", "assigned", "functional_call", "parametrized", "optimizer"]
+        "change",
+        ["in place", "a part in place", "assigned", "functional_call", "parametrized", "optimizer", "data", "pruned"],
     )
     def test_other_weights_are_not_multiplied_as_the_packed_ones(self, change: str, name: str, layout: str) -> None:
         layer = ksmm.KSLinear(CHAIN, layout=layout, implementation=name).freeze()
@@ -249,6 +251,10 @@ class TestFreeze:
                 layer.factors[0] = nn.Parameter(torch.randn_like(layer.factors[0]))
             elif change == "parametrized":
                 nn.utils.parametrize.register_parametrization(layer.factors, "1", nn.Softplus())
+            elif change == "data":
+                nn.utils.vector_to_parameters(torch.randn(sum(w.numel() for w in layer.factors)), layer.factors)
+            elif change == "pruned":
+                prune.l1_unstructured(layer.factors, "1", 0.5)
             elif change == "optimizer":
                 for weight in layer.factors:
                     weight.grad = torch.randn_like(weight)
@@ -310,6 +316,20 @@ class TestFreeze:
         with torch.no_grad(), pytest.raises(ValueError, match=r"x has shape \(5, 15\)"):
             layer(torch.zeros(5, 15))
 
+    @pytest.mark.parametrize(("name", "layout"), COMBINATIONS)
+    @pytest.mark.parametrize(
+        ("bias", "message"),
+        [
+            (torch.zeros(24, dtype=torch.float64), "bias is (float64|Double) on cpu and x (float32|Float)"),
+            (torch.zeros(1), r"bias has shape [(\[]1"),
+        ],
+    )
+    def test_a_bad_bias_is_still_named(self, bias: torch.Tensor, message: str, name: str, layout: str) -> None:
+        layer = ksmm.KSLinear(CHAIN, layout=layout, implementation=name).freeze()
+        layer.bias = nn.Parameter(bias)
+        with torch.no_grad(), pytest.raises(ValueError, match=message):
+            call(layer, torch.zeros(5, 16), layout)
+
 
 def test_says_what_it_is() -> None:
     text = repr(ksmm.KSLinear(CHAIN, layout="batch_last", implementation="bmm", bias=False))
@@ -333,6 +353,52 @@ def test_bad_arguments_are_named() -> None:
         ksmm.KSLinear(CHAIN, layout="first")
     with pytest.raises(ValueError, match="unknown implementation 'fast'"):
         ksmm.KSLinear(CHAIN, implementation="fast")
+    for dtype, named in [(torch.int8, "int8"), (torch.complex64, "complex64"), ("float32", "'float32'")]:
+        with pytest.raises(ValueError, match=f"dtype is {named}; choose one of torch.float32, .*torch.float64"):
+            ksmm.KSLinear(CHAIN, dtype=dtype)
+
+
+def test_pruning_masks_what_is_multiplied() -> None:
+    layer = ksmm.KSLinear(CHAIN, bias=False)
+    x = torch.randn(5, layer.in_features)
+    prune.l1_unstructured(layer.factors, "0", 0.5)
+    for scale in (1, 3):  # hooks run at each call
+        with torch.no_grad():
+            layer.factors.get_parameter("0_orig").mul_(scale)
+        layer(x).sum().backward()
+        torch.testing.assert_close(layer(x), dense_twin(layer)(x), rtol=1e-4, atol=1e-5)
+    assert (layer.factors[0] == 0).sum() == layer.factors[0].numel() // 2
+
+
+@pytest.mark.parametrize(
+    ("name", "layout", "is_frozen"),
+    [(*one, False) for one in COMBINATIONS]
+    + [(*one, True) for one in COMBINATIONS if one[0] == "auto" or get_implementation(one[0]).differentiable],
+)
+def test_a_batch_that_the_data_make(name: str, layout: str, is_frozen: bool) -> None:
+    """layer(x[mask]), as in mixtures of experts: exported and compiled, with rows and without."""
+
+    class Masked(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = ksmm.KSLinear(CHAIN, layout=layout, implementation=name)
+
+        def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            return call(self.layer, x[mask], layout)
+
+    model = Masked()
+    if is_frozen:
+        model.layer.freeze()
+    x, mask = torch.randn(9, model.layer.in_features), torch.rand(9) < 0.5
+    mask[:2] = True
+    torch.compiler.reset()
+    with torch.no_grad():
+        exported = [torch.export.export(model, (x, mask), strict=strict).module() for strict in (False, True)]
+        with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+            compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+            for some in (mask, torch.zeros_like(mask)):
+                for graph in (*exported, compiled):
+                    torch.testing.assert_close(graph(x, some), model(x, some))
 
 
 @pytest.mark.parametrize("chain", [(1, 12, 6, 2), ksmm.Pattern(1, 12, 6, 2), 16, None, "1,12,6,2", ["1,12,6,2"], [5]])

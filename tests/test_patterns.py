@@ -16,7 +16,6 @@ def test_sizes_and_ratios() -> None:
     assert pattern.density == pytest.approx(pattern.nnz / (pattern.rows * pattern.columns))
     assert pattern.memory_ratio == pytest.approx((48 + 192) / (48 * 192))
     assert pattern.energy_ratio == pytest.approx(4 * (48 + 192) / (48 * 192))
-    assert pattern.transposed.shape == pattern.shape[::-1]
 
 
 @pytest.mark.parametrize("text", ["1,192,48,2", " 1, 192 ,48,2 ", "(1,192,48,2)", "[1, 192, 48, 2]"])

@@ -6,6 +6,7 @@ import re
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import ksmm
 from ksmm.networks.equivalent import dense_equivalent
@@ -177,6 +178,14 @@ def compiled(model):
     model[0] = torch.compile(model[0])
 
 
+def compiled_in_place(model):
+    model[0].compile(backend="eager")
+
+
+def eight_bits(model):
+    model[0].weight = nn.Parameter(model[0].weight.detach().to(torch.float8_e4m3fn), requires_grad=False)
+
+
 def parametrization(model):
     nn.utils.parametrizations.weight_norm(model[0])
 
@@ -216,7 +225,9 @@ def test_parts_of_one_buffer_are_not_shared():
         (compiled, r"0\._orig_mod: torch\.compile has compiled it"),
         (parametrization, r"0: its parameters are parametrized"),
         (subclass, r"0: it is a Special"),
-        (integers, r"0: its weight has dtype int8"),
+        (integers, r"0: its weight has dtype int8; KSLinear takes float32, float16, bfloat16, float64"),
+        (eight_bits, r"0: its weight has dtype float8_e4m3fn"),
+        (compiled_in_place, r"0: it is compiled"),
     ],
 )
 def test_what_cannot_be_replaced_is_refused_by_name_and_nothing_is_changed(spoil, reason):
@@ -227,6 +238,16 @@ def test_what_cannot_be_replaced_is_refused_by_name_and_nothing_is_changed(spoil
         ksmm.replace_linear(model, small_chain)
     assert list(model.modules()) == before
     assert len(ksmm.replace_linear(model, small_chain, modules="2").replaced) == 1
+
+
+def test_parameters_that_have_no_memory_yet_share_none():
+    with FakeTensorMode():
+        model = two_layers()
+        assert len(ksmm.replace_linear(model, small_chain).replaced) == 2
+    model = nn.Sequential(*two_layers(), nn.LazyConv2d(4, 3), nn.LazyLinear(7))
+    assert len(ksmm.replace_linear(model, small_chain, exclude="4").replaced) == 2
+    with pytest.raises(ValueError, match="4: it is a LazyLinear"):
+        ksmm.replace_linear(model, small_chain, modules="4")
 
 
 def test_tied_embeddings_are_refused_by_name():

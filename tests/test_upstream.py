@@ -76,6 +76,11 @@ def test_times_become_timing_records(write, tmp_path):
         ("512.0", "0", "line 2: column nruns is 0; it must be at least 1"),
         ("nruns", "runs", r"has the columns pattern, batch-size, .*; the authors' files have for energy pattern, "),
         ("[[1, 48", "[[0, 48", "line 2: pattern entry a is 0; it must be at least 1"),
+        ("25088", "2.5", "line 2: column batch-size is '2.5'; it must be a whole number, at least 1"),
+        ("25088", "-4", "line 2: column batch-size is '-4'; it must be a whole number, at least 1"),
+        ("Tesla_V100-PCIE-16GB", "_", "line 2: column device_name is '_'; a name has a letter or a digit"),
+        ("80.0", "much", "line 3: column ecs is 'much', which is no number"),
+        ("80.0", "inf", "line 3: column ecs is 'inf', which is no number"),
     ],
 )
 def test_what_cannot_be_understood_is_named(old, new, message, write, tmp_path):
