@@ -78,7 +78,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--patterns", nargs="+", type=Pattern.parse, help="default: a sample of the benchmark's")
     parser.add_argument("--sample", type=int, default=30, help="how many patterns")
-    parser.add_argument("--largest", type=float, default=2e6, help="no pattern with more nonzero entries, or features")
+    parser.add_argument(
+        "--largest",
+        type=float,
+        default=2e6,
+        help="no pattern with more nonzero entries, or with more than a 500th of it in features",
+    )
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--dtype", default="float32", choices=list(DTYPES))
     parser.add_argument("--layouts", nargs="+", default=list(LAYOUTS), choices=list(LAYOUTS))

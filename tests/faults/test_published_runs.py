@@ -14,7 +14,7 @@ from ksmm.networks.records import read_record as read_network_record
 from tests.measure.sample_records import record_content
 
 MEASUREMENTS = Path(__file__).parents[2] / "measurements"
-STUDIES = sorted(path for path in MEASUREMENTS.glob("*/*") if any(path.glob("records/*.json")))
+STUDIES = sorted(path.parent for path in MEASUREMENTS.rglob("records") if any(path.glob("*.json")))
 
 
 def device_of(record: dict[str, Any]) -> str:
