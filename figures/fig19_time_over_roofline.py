@@ -37,8 +37,8 @@ def caption(table: pd.DataFrame) -> str:
         "units at the same accuracy, and can be below 1."
         if "float32" in dtypes and on_gpu(table)
         else "",
-        "A pattern that an implementation has no time for counts as slower than all others (see the table of "
-        f"statuses); the axis ends at {curves.FARTHEST:g} at most.",
+        "A pattern that an implementation has no time for counts as slower than all others; the axis ends at "
+        f"{curves.FARTHEST:g} at most.",
         conditions(table, dtypes, rows.set_index(ratios.PROBLEM).index),
     )
 

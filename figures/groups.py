@@ -72,12 +72,16 @@ def describe_decades(groups: Sequence[Group], name: str) -> str:
 def flat(groups: Sequence[Group]) -> list[Group]:
     """The groups that a log axis for all of them squeezes to a line, if they are half of them; else none.
 
-    Those are the groups whose whiskers take less than a tenth of the axis; one pattern alone has no spread to show.
+    Those are the groups whose whiskers take less than a tenth of the axis, and which lie together: one far from the
+    others would leave them lines on an axis of their own, too. One pattern alone has no spread to show.
     """
     logs = {id(group): np.log10(np.percentile(group.values, [5, 95])) for group in groups}
     ends = [0.0, *np.concatenate(list(logs.values()))]
     length = max(ends) - min(ends)
     found = [g for g in groups if len(g.values) > 1 and np.ptp(logs[id(g)]) < 0.1 * length]
+    if found:
+        middle = np.median([np.mean(logs[id(g)]) for g in found])
+        found = [g for g in found if abs(np.mean(logs[id(g)]) - middle) < 0.1 * length]
     return found if 2 * len(found) >= len(groups) > 1 else []
 
 

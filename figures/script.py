@@ -99,7 +99,7 @@ def conditions(table: pd.DataFrame, dtypes: str | Collection[str] | None, *probl
     names = table.device_name.where(table.device_name != "", table.device)
     number = len({pattern for index in problems for pattern in index.get_level_values("pattern")})
     sizes = {size for index in problems for size in index.get_level_values("batch_size")}
-    patterns = "1 pattern" if number == 1 else f"{number} patterns"
+    patterns = "1 pattern" if number == 1 else f"{number:,} patterns"
     parts = [listed(names.unique()), patterns, f"batch {listed(f'{size:,}' for size in sorted(sizes))}"]
     drawn = table.set_index(PROBLEM).index.isin({problem for index in problems for problem in index})
     if dtypes:

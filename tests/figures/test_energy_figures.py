@@ -93,7 +93,7 @@ def test_the_ratio_of_figure_7_is_that_of_the_better_layouts(table):
     expected = least["kernel"] / least.reindex(["bmm", "einsum", "bsr"]).min()
     factors = energies.over_rivals(table, "float32")
     assert factors.loc[pattern].iloc[0] == pytest.approx(expected)
-    assert f"median {factors.median():.3f} times min(bmm, einsum, bsr)" in FIGURE_7.caption(table)
+    assert f"Median {factors.median():.3f} times min(bmm, einsum, bsr)" in FIGURE_7.caption(table)
 
 
 def test_times_and_powers_are_of_the_measurements_that_take_the_least_energy(table):

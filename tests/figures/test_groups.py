@@ -64,6 +64,8 @@ def test_groups_that_are_lines_are_found_where_they_are_many():
     wide, line, one = (groups.Group(k, k, np.array(v)) for k, v in enumerate([[1.0, 2.0], [1.0, 1.02], [1.3]], 1))
     assert groups.flat([wide, line, one]) == []  # one of three
     assert groups.flat([wide, line]) == [line]
+    far, near = (groups.Group(k, k, np.array(v)) for k, v in ((4, [1.6, 1.61]), (5, [1.01, 1.03])))
+    assert groups.flat([wide, line, near, far]) == [line, near]  # far would squeeze them again
     assert groups.flat([one]) == groups.flat([wide]) == groups.flat([line]) == []
 
 
