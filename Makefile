@@ -23,7 +23,7 @@ HASHED ?=
 
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-CPP_SOURCES = $(shell find ksmm/csrc -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
+CPP_SOURCES = $(shell find ksmm/csrc benchmarks tests -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 NOTEBOOKS = $(wildcard notebooks/*.ipynb)
 
 .PHONY: figures resume counters publish test audit hashes lint format clean

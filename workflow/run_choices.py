@@ -21,14 +21,25 @@ def chosen_implementations(names: str | list[str], key: str = "implementations")
 def chosen_networks(section: dict, device_type: str) -> list[str]:
     """Names of the jobs of the study networks: those given, all for "all".
 
+    Of all, those that have something to measure in the modes and accuracy classes of the config.
+
     Raises:
-        ConfigError: a name is not known, or an implementation is not registered.
+        ConfigError: a name is not known, an implementation is not registered, or there is nothing to measure.
     """
     import ksmm
-    from ksmm.networks.subjects import SUBJECTS
+    from ksmm.networks.subjects import SUBJECTS, entries
 
-    chosen(f"networks.{device_type}.implementations", section[device_type]["implementations"], ksmm.implementations())
-    return chosen("networks.subjects", section["subjects"], SUBJECTS)
+    measured = section[device_type]
+    chosen(f"networks.{device_type}.implementations", measured["implementations"], ksmm.implementations())
+    names = chosen("networks.subjects", section["subjects"], SUBJECTS)
+    kinds = [measured[key] for key in ("size", "accuracy_classes", "implementations", "modes")]
+    empty = [name for name in names if not entries(name, *kinds)]
+    if empty and (section["subjects"] != "all" or len(empty) == len(names)):
+        raise ConfigError(
+            f"config keys networks.{device_type}.modes = {measured['modes']} and accuracy_classes = "
+            f"{measured['accuracy_classes']} leave nothing to measure of {', '.join(empty)}; add the mode eager"
+        )
+    return [name for name in names if name not in empty]
 
 
 def chosen_patterns(section: dict, key: str) -> list:

@@ -21,6 +21,7 @@ from ksmm.version import __version__
 
 COMMIT_VARIABLE = "KSMM_COMMIT"
 _ROOT = Path(__file__).resolve().parents[2]
+_PACKAGE = Path(__file__).resolve().parents[1]
 _CUPY = ("cupy", "cupy-cuda12x", "cupy-cuda13x")
 _LIBRARIES = ("einops", "lazylinop", "numpy", "nvidia-ml-py", "pyJoules", "triton", *_CUPY)
 
@@ -172,9 +173,8 @@ def git_state() -> dict[str, object] | None:
     return {"commit": commit, "dirty": bool(changes or added)}
 
 
-def source_hash() -> str:
+def source_hash(package: Path = _PACKAGE) -> str:
     """16 hexadecimal digits that change with any Python file of the package, committed or not."""
-    package = Path(__file__).resolve().parents[1]
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
         digest.update(f"{path.relative_to(package).as_posix()}\0".encode() + path.read_bytes() + b"\0")

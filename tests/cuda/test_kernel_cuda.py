@@ -154,6 +154,7 @@ OF_EVERY_NUMBER_OF_CLASSES = (
     (3, 36, 68, 4),
     (2, 104, 136, 2),
     (1, 144, 72, 3),
+    (1, 136, 72, 3),
     (2, 72, 40, 1),
 )
 """d times an odd batch decides in how many rows k or r the shifts repeat: in 1 to 8, or, by sectors, in 1 to 16."""
@@ -161,10 +162,7 @@ OF_EVERY_NUMBER_OF_CLASSES = (
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", SHIFTED)
-# d times the batch decides how many rows in a row begin elsewhere: one, two, four, eight (sixteen, by sectors)
-@pytest.mark.parametrize(
-    "entries", [(2, 72, 40, 16), (1, 200, 88, 8), (3, 36, 68, 4), (2, 104, 136, 2), (1, 136, 72, 3)]
-)
+@pytest.mark.parametrize("entries", OF_EVERY_NUMBER_OF_CLASSES)
 @pytest.mark.parametrize(("batch", "offset", "spare"), [(1031, 0, 0), (517, 3, 0), (1030, 1, 5), (77, 0, 0), (5, 1, 2)])
 def test_rows_that_begin_anywhere_in_one_pass(operator, dtype, name, entries, batch, offset, spare) -> None:
     if torch.cuda.get_device_capability() != (9, 0):

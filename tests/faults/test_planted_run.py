@@ -73,6 +73,8 @@ SETTINGS = {
     "cpu": {"patterns": {"explicit": ["1,48,48,1", "2,16,64,3"]}},
     "layouts": ["batch_last"],
     "implementations": ["bmm", "einsum", "kernel", "planted_memory", "planted_poison", "planted_wrong"],
+    "networks": {"in_all": False},
+    "energy": {"measure": False},
     "figures": ["fig19_time_over_roofline", "table_status"],
     "notebooks": ["memory_rewrite", "planted"],
 }

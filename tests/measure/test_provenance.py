@@ -139,4 +139,19 @@ def test_a_copy_inside_another_repository_is_not_of_its_commit(tmp_path, git, mo
 
 def test_the_hash_of_the_sources():
     assert re.fullmatch("[0-9a-f]{16}", provenance.source_hash())
-    assert provenance.source_hash() == provenance.source_hash()
+
+
+def test_the_hash_of_the_sources_follows_every_file(tmp_path):
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "one.py").write_text("a = 1\n", encoding="utf-8")
+    hashes = [provenance.source_hash(tmp_path)]
+    (tmp_path / "notes.txt").write_text("not a source", encoding="utf-8")
+    assert provenance.source_hash(tmp_path) == hashes[0]
+    for change in (
+        lambda: (tmp_path / "inner" / "two.py").write_text("", encoding="utf-8"),
+        lambda: (tmp_path / "one.py").write_text("a = 2\n", encoding="utf-8"),
+        lambda: (tmp_path / "one.py").rename(tmp_path / "inner" / "one.py"),
+    ):
+        change()
+        hashes.append(provenance.source_hash(tmp_path))
+    assert len(set(hashes)) == 4

@@ -1,6 +1,7 @@
 """`make publish` copies what others need of a run, study by study, whole or not at all."""
 
 import importlib
+import json
 import shutil
 import subprocess
 
@@ -117,6 +118,13 @@ def test_notebooks_networks_and_tuning_are_copied_where_they_are(run):
     add_study(run, "networks")
     add(run.results, *more, "figures/tuned_vs_untuned.pdf")
     assert set(run()) == TIME | NETWORKS | more | {"figures/tuned_vs_untuned.pdf"}
+
+
+def test_what_an_earlier_config_has_left_is_not_published(run):
+    plan = {"fig13": {"missing": "no measurement in float16"}, "fig06": {"missing": None}}
+    (run.results / "figures.json").write_text(json.dumps(plan))
+    add(run.results, "figures/fig13.png", "figures/fig06.png", "notebooks/one.failed.ipynb", "notebooks/two.ipynb")
+    assert set(run()) == TIME | {"figures/fig06.png", "notebooks/two.ipynb"}
 
 
 def test_a_study_is_added_to_those_that_are_published_and_their_figures_stay(run, caplog):

@@ -96,6 +96,17 @@ def test_an_unknown_name_of_networks_is_refused_with_those_that_are_known(key):
         run_settings.run_settings(changed(preset("test"), f"networks.{key}", ["magic"]))
 
 
+def test_networks_without_anything_to_measure_are_left_out_and_refused_by_name():
+    config = changed(preset("test"), "networks.subjects", "all")
+    every = run_settings.run_settings(config).networks
+    compiled = changed(config, "networks.cpu.modes", ["compile"])
+    some = run_settings.run_settings(compiled).networks
+    assert some and set(some) < set(every)
+    empty = changed(compiled, "networks.subjects", sorted(set(every) - set(some)))
+    with pytest.raises(ConfigError, match=r"networks\.cpu\.modes = \['compile'\] .*leave nothing to measure of"):
+        run_settings.run_settings(empty)
+
+
 def test_a_device_published_without_networks_has_no_table_of_them(monkeypatch, tmp_path):
     (tmp_path / "nvidia-z1" / "time" / "records").mkdir(parents=True)
     (tmp_path / "nvidia-z1" / "time" / "records" / "1x2x2x1.json").touch()

@@ -33,6 +33,7 @@ if run.measures:
             dtypes=MEASURED.get("dtypes", []),
             layouts=config["layouts"],
             device=lambda wildcards, threads: run.device,
+            torch=run.torch,
         message:
             "Counting what the kernel does"
         shell:

@@ -27,6 +27,7 @@ rule measure_energy_ceilings:
         device=lambda wildcards, threads: run.device,
         device_type=run.device_type,
         cpu_threads=CPU_THREADS,
+        torch=run.torch,
         busy_gpu_max_wait_s=lambda wildcards, threads: config["busy_gpu_max_wait_s"],
         dtypes=ENERGY_MEASURED.get("dtypes", []),
         energy_protocol=json.dumps(ENERGY["protocol"]),
@@ -91,6 +92,12 @@ rule aggregate_energy:
         energy_ceilings=run.ceilings("energy/ceilings.json") if run.energy_records else [],
         published=run.published_energies,
         script=ROOT / "workflow/scripts/aggregate_energy.py",
+        code=[
+            ROOT / "workflow/scripts/aggregation.py",
+            ROOT / "ksmm/energy_table.py",
+            ROOT / "ksmm/table_file.py",
+            ROOT / "ksmm/roofline.py",
+        ],
     output:
         table=report(
             RESULTS / "energy.csv",

@@ -60,7 +60,7 @@ rule draw_figure:
     threads: 1
     resources:
         mem_mb=2000,
-        runtime=20,
+        runtime=5,
     params:
         about=lambda wildcards: plan()[wildcards.name],
     message:
@@ -88,7 +88,7 @@ rule draw_table:
     threads: 1
     resources:
         mem_mb=2000,
-        runtime=20,
+        runtime=5,
     params:
         about=lambda wildcards: plan()[wildcards.name],
     message:

@@ -27,6 +27,7 @@ rule measure_ceilings:
         device_type=run.device_type,
         cpu_threads=CPU_THREADS,
         dtypes=MEASURED.get("dtypes", []),
+        torch=run.torch,
         busy_gpu_max_wait_s=lambda wildcards, threads: config["busy_gpu_max_wait_s"],
     message:
         f"Measuring copy bandwidth and matrix product rate of {run.device}"
@@ -83,6 +84,12 @@ rule aggregate:
         records=run.records,
         ceilings=run.ceilings("ceilings.json"),
         script=ROOT / "workflow/scripts/aggregate.py",
+        code=[
+            ROOT / "workflow/scripts/aggregation.py",
+            ROOT / "ksmm/table.py",
+            ROOT / "ksmm/table_file.py",
+            ROOT / "ksmm/roofline.py",
+        ],
     output:
         table=report(
             RESULTS / "time.csv",

@@ -35,6 +35,8 @@ rule tune_kernel:
         layouts=config["layouts"],
         protocol=json.dumps(config["protocol"]),
         max_seconds=config["tuning"]["max_seconds"],
+        cpu_threads=CPU_THREADS,
+        torch=run.torch,
         journal=RESULTS / "tuning/measured.json",
     message:
         f"Tuning the kernel on {run.device}"

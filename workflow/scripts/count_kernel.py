@@ -55,7 +55,7 @@ UNITS = {"gpu__time_duration.sum": {"ns": 1e-9, "nsecond": 1e-9, "us": 1e-6, "us
 TASK_COLUMNS = ("pattern", "batch_size", "dtype", "layout", "implementation")
 COLUMNS = ("device_name", *TASK_COLUMNS, "status", "reason", "launches", "kernels", "bytes_moved", *METRICS)
 _RANGE = re.compile(r"ksmm task (\d+);")
-_MOST_SECONDS = 3600
+_MOST_SECONDS = 3300
 
 
 class CountingError(RuntimeError):
@@ -141,7 +141,12 @@ def profile(profiler: str, tasks: list[dict], folder: Path) -> tuple[str, list[s
     command += [sys.executable, str(Path(__file__).with_name("multiply_once.py"))]
     command += ["--tasks", str(listed), "--outcomes", str(outcomes)]
     environment = {**os.environ, "LC_ALL": "C"}  # numbers with a point, whatever the user's language
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_MOST_SECONDS, env=environment)
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_MOST_SECONDS, env=environment
+        )
+    except subprocess.TimeoutExpired:
+        raise CountingError(f"ncu did not end in {_MOST_SECONDS} s; name fewer counters.patterns") from None
     text = log.read_text(encoding="utf-8") if log.exists() else ""
     reasons = json.loads(outcomes.read_text(encoding="utf-8")) if outcomes.exists() else []
     return text, reasons, _last_words(done.stderr, text)

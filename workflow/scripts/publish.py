@@ -11,6 +11,7 @@ energy.csv, which a redraw takes from there.
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import os
 import shutil
@@ -59,7 +60,7 @@ def publish(device: str, results: Path, published: Path) -> bool:
         if published.exists():
             shutil.copytree(published, whole)
         copy_studies(records, results, whole)
-        copy_others([*MADE, *(DRAWN if drawn else ())], results, whole)
+        copy_others([*MADE, *(DRAWN if drawn else ())], results, whole, left_out(results))
         check_no_folder(whole, results.absolute().parent)
         put_in_place(whole, published)
     return drawn
@@ -80,11 +81,18 @@ def copy_studies(records: dict[str, list[Path]], results: Path, target: Path) ->
         logging.info("%s: %d records", study, len(files))
 
 
-def copy_others(names: list[str], results: Path, target: Path) -> None:
-    """Copies those of the files and folders that there are."""
+def left_out(results: Path) -> list[str]:
+    """Patterns of files that are no part of the run: notebooks that failed, and what an earlier config had drawn."""
+    plan = results / "figures.json"
+    entries = json.loads(plan.read_text(encoding="utf-8")) if plan.exists() else {}
+    return ["*.failed.ipynb", *(f"{name}.*" for name, entry in entries.items() if entry["missing"] is not None)]
+
+
+def copy_others(names: list[str], results: Path, target: Path, unwanted: list[str]) -> None:
+    """Copies those of the files and folders that there are, but for files of these patterns."""
     for name in names:
         if (results / name).is_dir():
-            shutil.copytree(results / name, target / name, dirs_exist_ok=True)
+            shutil.copytree(results / name, target / name, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*unwanted))
         elif (results / name).exists():
             shutil.copy(results / name, target)
 
