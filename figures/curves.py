@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import style
@@ -77,6 +78,55 @@ def share_axes(panels: Sequence[Axes], limits: tuple[float, float], label: str =
         axes.set_yticks([0, 25, 50, 75, 100])
         axes.grid(visible=True, axis="x")
         axes.set_xlabel(label)
+
+
+def draw_grid(
+    panels: Mapping[tuple[str, str], Any],
+    draw: Callable[[Axes, Any, str], None],
+    limits: tuple[float, float],
+    label: str,
+) -> tuple[Figure, np.ndarray]:
+    """A row of panels for each dtype and a column for each layout, on one axis of ratios.
+
+    Args:
+        panels: what there is to draw, by (dtype, layout).
+        draw: draws that on axes, with a title.
+        limits: of the axis.
+        label: of the axis.
+    """
+    dtypes, layouts = (list(dict.fromkeys(key[i] for key in panels)) for i in (0, 1))
+    figure = style.new_figure(style.WIDTH * (0.5 + 0.5 * len(layouts)), 0.75 * style.HEIGHT * len(dtypes) + 0.6)
+    grid = figure.subplots(len(dtypes), len(layouts), squeeze=False, sharey=True)
+    for i, dtype in enumerate(dtypes):
+        for j, layout in enumerate(layouts):
+            grid[i, j].set_visible((dtype, layout) in panels)
+            if (dtype, layout) in panels:
+                draw(grid[i, j], panels[dtype, layout], f"{dtype}, {layout}")
+        grid[i, 0].set_ylabel("% of patterns")
+    share_axes(grid.flat, limits)
+    for axes in grid[-1]:
+        axes.set_xlabel(label)
+    return figure, grid
+
+
+def draw_over_limit(panels: Mapping[tuple[str, str], list[Curve]], label: str, legend_columns: int) -> Figure:
+    """The same of curves up to a ratio, with a legend above.
+
+    Args:
+        panels: the curves by (dtype, layout).
+        label: of the axis.
+        legend_columns: of the legend over one column of panels; over two it has five.
+    """
+
+    def draw(axes: Axes, members: list[Curve], title: str) -> None:
+        axes.set_title(title, loc="right")
+        for curve in members:
+            draw_up_to(axes, curve, curve.name)
+
+    limits = limits_of(curve for members in panels.values() for curve in members)
+    figure, grid = draw_grid(panels, draw, limits, label)
+    common_legend(figure, grid.flat, 5 if grid.shape[1] > 1 else legend_columns)
+    return figure
 
 
 def common_legend(figure: Figure, panels: Iterable[Axes], columns: int) -> None:

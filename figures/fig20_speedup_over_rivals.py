@@ -61,29 +61,18 @@ def missing(table: pd.DataFrame) -> str | None:
 def draw(table: pd.DataFrame, output: Path) -> None:
     """Writes <output>/<name>.pdf, .png and .csv (one row per curve); a row of panels for each dtype."""
     panels = _panels(table)
-    dtypes, layouts = (list(dict.fromkeys(key[i] for key in panels)) for i in (0, 1))
-    figure = style.new_figure(style.WIDTH * (0.5 + 0.5 * len(layouts)), 0.75 * style.HEIGHT * len(dtypes) + 0.6)
-    grid = figure.subplots(len(dtypes), len(layouts), squeeze=False, sharey=True)
-    for i, dtype in enumerate(dtypes):
-        for j, layout in enumerate(layouts):
-            _panel(grid[i, j], panels.get((dtype, layout), {}), f"{dtype}, {layout}")
-        grid[i, 0].set_ylabel("% of patterns")
     limits = curves.limits_of(curve for members in panels.values() for curve in members.values())
-    curves.share_axes(grid.flat, limits)
-    for axes in grid[-1]:
-        axes.set_xlabel("speed-up of kernel, at least")
+    figure, _ = curves.draw_grid(panels, _panel, limits, "speed-up of kernel, at least")
     style.save(figure, NAME, output, caption(table), _numbers(panels))
 
 
 def _panel(axes: Axes, members: dict[str, Curve], title: str) -> None:
-    axes.set_visible(bool(members))
     axes.set_title(title, loc="left")
     for rival, curve in members.items():
         faster = f"{100 * curve.share_above(1):.0f} %"
         curves.draw_from(axes, curve, f"{rival}: {np.median(curve.values):.2f} ×, {faster}")
-    if members:
-        # above the panel: inside, there is no corner that no curve may cross
-        axes.legend(loc="lower right", bbox_to_anchor=(1.02, 0.99), frameon=False, handlelength=2.2, borderaxespad=0)
+    # above the panel: inside, there is no corner that no curve may cross
+    axes.legend(loc="lower right", bbox_to_anchor=(1.02, 0.99), frameon=False, handlelength=2.2, borderaxespad=0)
 
 
 def _panels(table: pd.DataFrame) -> dict[tuple[str, str], dict[str, Curve]]:

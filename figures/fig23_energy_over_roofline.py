@@ -14,7 +14,6 @@ import ratios
 import style
 from curves import Curve
 from groups import statistics
-from matplotlib.axes import Axes
 from script import conditions, main, sentences
 
 from ksmm.problem import DTYPES
@@ -55,26 +54,8 @@ def missing(table: pd.DataFrame) -> str | None:
 def draw(table: pd.DataFrame, output: Path) -> None:
     """Writes <output>/<name>.pdf, .png and .csv (one row per curve); a row of panels for each dtype."""
     panels = _panels(table)
-    rows, columns = (list(dict.fromkeys(key[i] for key in panels)) for i in (0, 1))
-    figure = style.new_figure(style.WIDTH * (0.5 + 0.5 * len(columns)), 0.75 * style.HEIGHT * len(rows) + 0.6)
-    grid = figure.subplots(len(rows), len(columns), squeeze=False, sharey=True)
-    limits = curves.limits_of(curve for members in panels.values() for curve in members)
-    for i, dtype in enumerate(rows):
-        for j, layout in enumerate(columns):
-            _panel(grid[i, j], panels.get((dtype, layout), []), f"{dtype}, {layout}")
-        grid[i, 0].set_ylabel("% of patterns")
-    curves.share_axes(grid.flat, limits)
-    for axes in grid[-1]:
-        axes.set_xlabel("energy over energy roofline, at most")
-    curves.common_legend(figure, grid.flat, 5 if len(columns) > 1 else 3)
+    figure = curves.draw_over_limit(panels, "energy over energy roofline, at most", legend_columns=3)
     style.save(figure, NAME, output, caption(table), _numbers(panels))
-
-
-def _panel(axes: Axes, members: list[Curve], title: str) -> None:
-    axes.set_visible(bool(members))
-    axes.set_title(title, loc="right")
-    for curve in members:
-        curves.draw_up_to(axes, curve, curve.name)
 
 
 def _rows(table: pd.DataFrame) -> pd.DataFrame:
