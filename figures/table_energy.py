@@ -24,7 +24,8 @@ PAPER = {("float32", "better of both"): "0.85, 72 %"}
 def caption(table: pd.DataFrame) -> str:
     """What is listed, over which patterns, on which devices."""
     ok = table[table.status == "ok"]
-    names = " and ".join(dict.fromkeys(ok.device_name))
+    patterns = ok.groupby("device_name", sort=False).pattern.nunique()
+    devices = " and ".join(f"{name}, {number:,} patterns" for name, number in patterns.items())
     sizes = " and ".join(f"{size:,}" for size in sorted(ok.batch_size.unique()))
     return sentences(
         "Energy of one product with kernel over the least of its rivals: the median over the patterns that both sides "
@@ -38,7 +39,7 @@ def caption(table: pd.DataFrame) -> str:
         "protocol asks for. Rivals: those of bmm, einsum and bsr that have an energy, and bmm_strided alone.",
         energies.of_the_authors(table),
         "Column paper_v100: the paper's median and percentage.",
-        f"{names}, {ok.pattern.nunique()} patterns, batch {sizes}, {' and '.join(energies.dtypes(table))}.",
+        f"{devices}, batch {sizes}, {' and '.join(energies.dtypes(table))}.",
     )
 
 
