@@ -6,7 +6,9 @@ import contextlib
 import functools
 
 import torch
+from torch.utils.flop_counter import register_flop_formula
 
+from ksmm import flops
 from ksmm.gradients import fake_product, gradients_with, save_operands
 from ksmm.implementations import Packed, check_implementation, get_implementation, implementations, preference
 from ksmm.implementations.kernel import say_if_missing
@@ -195,6 +197,7 @@ def _opaque_matmul(x: torch.Tensor, weight: torch.Tensor, layout: str, implement
 
 
 _opaque_matmul.register_fake(fake_product)
+register_flop_formula(torch.ops.ksmm.opaque_matmul)(flops.of_product)
 _opaque_matmul.register_autograd(gradients_with(ks_matmul), setup_context=save_operands)
 
 

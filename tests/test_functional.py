@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 import ksmm
 from ksmm.functional import choose
@@ -131,6 +132,20 @@ def test_gradients_of_several_outputs_at_a_time(name: str, layout: str, device: 
     each = [torch.autograd.grad(y, (x, weight), one, retain_graph=True) for one in several]
     for found, expected in zip(together, zip(*each, strict=True), strict=True):
         assert relative_error(found, torch.stack(expected).double()) < TOLERANCES[torch.float32]
+
+
+@pytest.mark.parametrize("layout", ksmm.LAYOUTS)
+@pytest.mark.parametrize("name", sorted(set(ksmm.implementations()) - {"dense"}))  # which does more
+def test_operations_are_counted_alike(name: str, layout: str, device: str) -> None:
+    pattern = ksmm.Pattern(2, 4, 2, 1)
+    skip_unsupported(name, pattern, torch.float32, layout, device)
+    x, weight = operands(pattern, layout, device=device)
+    with FlopCounterMode(display=False) as forward:
+        y = ksmm.ks_matmul(x, weight, layout, name)
+    with FlopCounterMode(display=False) as backward:
+        y.sum().backward()
+    assert forward.get_total_flops() == ksmm.Problem(pattern, 9, torch.float32, layout).operations
+    assert backward.get_total_flops() == 2 * forward.get_total_flops()
 
 
 @pytest.mark.parametrize("layout", ksmm.LAYOUTS)

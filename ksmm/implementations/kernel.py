@@ -10,8 +10,9 @@ import logging
 from typing import ClassVar
 
 import torch
+from torch.utils.flop_counter import register_flop_formula
 
-from ksmm import build
+from ksmm import build, flops
 from ksmm.gradients import fake_chain, fake_planes, fake_product, fake_weight_gradient, fake_weight_gradient_first
 from ksmm.implementations.base import Implementation, Packed, register
 from ksmm.problem import DTYPES, Problem, dtype_name
@@ -152,7 +153,7 @@ def multiplies_by_tiles() -> bool:
 
 @functools.cache
 def load() -> tuple[build.Manifest | None, str | None]:
-    """Loads the library and registers its fake kernel, at the first call of a process.
+    """Loads the library, and registers its fake kernels and counts of operations, at the first call of a process.
 
     Returns:
         The library's manifest and None, or None and the reason why there is no library.
@@ -169,6 +170,10 @@ def load() -> tuple[build.Manifest | None, str | None]:
     torch.library.register_fake("ksmm::planes", fake_planes)
     torch.library.register_fake("ksmm::weight_gradient", fake_weight_gradient)
     torch.library.register_fake("ksmm::weight_gradient_first", fake_weight_gradient_first)
+    register_flop_formula(torch.ops.ksmm.ks_matmul)(flops.of_product)
+    register_flop_formula(torch.ops.ksmm.ks_chain)(flops.of_chain)
+    register_flop_formula(torch.ops.ksmm.weight_gradient)(flops.of_weight_gradient)
+    register_flop_formula(torch.ops.ksmm.weight_gradient_first)(flops.of_weight_gradient_first)
     return manifest, None
 
 
