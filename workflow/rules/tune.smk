@@ -37,6 +37,7 @@ rule tune_kernel:
         max_seconds=config["tuning"]["max_seconds"],
         cpu_threads=CPU_THREADS,
         torch=run.torch,
+        busy_gpu_max_wait_s=lambda wildcards, threads: config["busy_gpu_max_wait_s"],
         journal=RESULTS / "tuning/measured.json",
     message:
         f"Tuning the kernel on {run.device}"
@@ -44,6 +45,7 @@ rule tune_kernel:
         "python {params.script:q} --patterns {params.patterns} --device {params.device:q} --device-type {params.device_type}"
         " --batch-sizes {params.batch_sizes} --dtypes {params.dtypes} --layouts {params.layouts}"
         " --protocol {params.protocol:q} --max-seconds {params.max_seconds} --journal {params.journal:q}"
+        " --busy-gpu-max-wait-s {params.busy_gpu_max_wait_s}"
         " --output {output.tuning:q} > {log:q} 2>&1"
 
 

@@ -34,7 +34,13 @@ def main() -> None:
     protocol = Protocol.from_mapping(arguments.protocol)
     try:
         check_device(arguments.device_type, arguments.device)
-        outcome = tune(tasks, arguments.journal, protocol=protocol, max_seconds=arguments.max_seconds)
+        outcome = tune(
+            tasks,
+            arguments.journal,
+            protocol=protocol,
+            max_seconds=arguments.max_seconds,
+            busy_gpu_max_wait_s=arguments.busy_gpu_max_wait_s,
+        )
     except PoisonedDeviceError:
         reexecute()
     except DeviceAbsentError as error:
@@ -54,6 +60,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--layouts", nargs="+", default=list(ksmm.LAYOUTS), help="batch_first, batch_last")
     parser.add_argument("--protocol", type=json.loads, default={}, help='JSON, e.g. {"min_samples": 10}')
     parser.add_argument("--max-seconds", type=float, default=float("inf"), help="begin no problem later")
+    parser.add_argument("--busy-gpu-max-wait-s", type=float, default=0.0, help="wait so long for a GPU in use")
     parser.add_argument("--journal", type=Path, required=True, help="tuning file that outlives a run that is stopped")
     parser.add_argument("--output", type=Path, required=True, help="tuning file to write at the end")
     return parser.parse_args()
