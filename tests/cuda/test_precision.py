@@ -107,6 +107,7 @@ def test_infinities_and_nan_in_tf32(operator, of: str, layout: str, entries: tup
         assert_close_where_finite(y, reference, 2e-3, name)
 
 
+@pytest.mark.usefixtures("operator")
 @every_pattern
 @every_layout
 def test_gradients_of_strict_are_strict_where_tf32_is_allowed(
