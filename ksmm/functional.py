@@ -146,41 +146,29 @@ def _choices(
 ) -> tuple[tuple[int, int, str], ...]:
     """As choices(); `index` is that of the CUDA device, which is the present one for all that is asked here."""
     with torch.cuda.device(index) if device_type == "cuda" and index is not None else contextlib.nullcontext():
-        return _choices_here(weight_shape, dtype, layout, device_type, implementation, precision, index)
-
-
-def _choices_here(
-    weight_shape: tuple[int, int, int, int],
-    dtype: torch.dtype,
-    layout: str,
-    device_type: str,
-    implementation: str,
-    precision: str | None,
-    index: int | None,
-) -> tuple[tuple[int, int, str], ...]:
-    pattern = Pattern(*weight_shape)
-    problem = Problem(pattern, 1, dtype, layout, device_type)
-    if check_implementation(implementation) == "auto":
-        other = next(name for name in preference(problem) if get_implementation(name).supports(problem) is None)
-        if device_type in ("cpu", "cuda") and dtype in DTYPES.values():  # the kernel would take it
-            say_if_missing()
-        measured = known(weight_shape, dtype, layout, precision, device_type, index)
-        ranges = [
-            (choice.first, choice.last, choice.implementation)
-            for choice in measured
-            if choice.implementation in implementations()
-            and get_implementation(choice.implementation).supports(problem) is None
-        ]
-        if all(name == other for _, _, name in ranges):
-            ranges = []
-        return *ranges, (0, _ANY, other)
-    reason = get_implementation(implementation).supports(problem)
-    if reason is not None:
-        raise ValueError(
-            f"implementation {implementation!r} cannot multiply pattern {pattern} in {layout}, {dtype_name(dtype)}, "
-            f"on {device_type}: {reason}; choose another one, or auto"
-        )
-    return ((0, _ANY, implementation),)
+        pattern = Pattern(*weight_shape)
+        problem = Problem(pattern, 1, dtype, layout, device_type)
+        if check_implementation(implementation) == "auto":
+            other = next(name for name in preference(problem) if get_implementation(name).supports(problem) is None)
+            if device_type in ("cpu", "cuda") and dtype in DTYPES.values():  # the kernel would take it
+                say_if_missing()
+            measured = known(weight_shape, dtype, layout, precision, device_type, index)
+            ranges = [
+                (choice.first, choice.last, choice.implementation)
+                for choice in measured
+                if choice.implementation in implementations()
+                and get_implementation(choice.implementation).supports(problem) is None
+            ]
+            if all(name == other for _, _, name in ranges):
+                ranges = []
+            return *ranges, (0, _ANY, other)
+        reason = get_implementation(implementation).supports(problem)
+        if reason is not None:
+            raise ValueError(
+                f"implementation {implementation!r} cannot multiply pattern {pattern} in {layout}, "
+                f"{dtype_name(dtype)}, on {device_type}: {reason}; choose another one, or auto"
+            )
+        return ((0, _ANY, implementation),)
 
 
 _ANY = 2**63 - 1

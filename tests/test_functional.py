@@ -148,6 +148,20 @@ def test_operations_are_counted_alike(name: str, layout: str, device: str) -> No
     assert backward.get_total_flops() == 2 * forward.get_total_flops()
 
 
+def test_operations_of_each_operator_are_counted(kernel_library: None, device: str) -> None:
+    inner, outer = (torch.randn(shape, device=device) for shape in ((2, 6, 8, 1), (1, 12, 6, 2)))
+    x, of_y = torch.randn(5, 16, device=device), torch.randn(5, 12, device=device)
+    calls = [
+        (torch.ops.ksmm.ks_chain, (x, outer, inner, None, -1, -1, 0), 2 * 5 * (2 * 6 * 8 + 12 * 6 * 2)),
+        (torch.ops.ksmm.weight_gradient, (x.T, of_y.T, 2, 1), 2 * 5 * 2 * 6 * 8),
+        (torch.ops.ksmm.weight_gradient_first, (x, of_y, 2, 1, -1), 2 * 5 * 2 * 6 * 8),
+    ]
+    for operator, arguments, expected in calls:
+        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+            operator(*arguments)
+        assert counter.get_total_flops() == expected, operator
+
+
 @pytest.mark.parametrize("layout", ksmm.LAYOUTS)
 @pytest.mark.parametrize("name", ["auto", *ksmm.implementations()])
 def test_an_empty_batch_below_transforms(name: str, layout: str, device: str, recwarn: pytest.WarningsRecorder) -> None:
