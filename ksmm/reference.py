@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from ksmm.patterns import Pattern
@@ -60,10 +62,14 @@ def reference_matmul(weight: torch.Tensor, x: torch.Tensor, layout: str) -> torc
 def relative_error(y: torch.Tensor, reference: torch.Tensor) -> float:
     """‖y − reference‖ / ‖reference‖ (Frobenius), in float64; 0 where both are empty or zero.
 
-    NaN in y gives NaN, or infinity where the reference is zero.
+    Infinite where y or the reference holds NaN or infinity, and where the reference alone is zero.
     """
     difference = torch.linalg.vector_norm(y.double() - reference).item()
-    norm = torch.linalg.vector_norm(reference).item()
+    return ratio_of_norms(difference, torch.linalg.vector_norm(reference).item())
+
+
+def ratio_of_norms(difference: float, norm: float) -> float:
+    """What relative_error makes of the two norms."""
     if difference == 0.0:
         return 0.0
-    return difference / norm if norm else float("inf")
+    return difference / norm if norm and math.isfinite(difference) else math.inf

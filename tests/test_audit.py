@@ -1,20 +1,16 @@
 """The hashes of requirements-ci.txt are of the versions in constraints.txt, and the audit says what it could not do."""
 
-import importlib.util
 import re
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.scripts import ROOT, load_script
 
 
 @pytest.fixture(scope="module")
 def audit():
-    specification = importlib.util.spec_from_file_location("audit", ROOT / ".ci" / "audit.py")
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
+    return load_script(".ci/audit.py")
 
 
 def pinned(path: Path) -> dict[str, list[str]]:

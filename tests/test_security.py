@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import ast
 import functools
-import importlib.util
 import io
 import json
 import re
 import subprocess
 import sys
 import tokenize
-from pathlib import Path
 
 import nbformat
 import pytest
@@ -19,8 +17,8 @@ import pytest
 from ksmm.measure.records import RecordError, read_record, write_record
 from ksmm.networks.records import read_record as read_network_record
 from tests.measure.sample_records import network_measurement, record_content
+from tests.scripts import ROOT, load_script
 
-ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted(path for part in ("ksmm", "workflow", "figures") for path in (ROOT / part).rglob("*.py"))
 NOTEBOOKS = sorted(ROOT.glob("notebooks/*.ipynb"))
 RULES = [ROOT / "Snakefile", *sorted(ROOT.glob("workflow/rules/*.smk"))]
@@ -172,11 +170,7 @@ def test_a_config_cannot_make_objects(tmp_path):
 
 @pytest.fixture(scope="module")
 def execute_notebook():
-    path = ROOT / "workflow" / "scripts" / "execute_notebook.py"
-    specification = importlib.util.spec_from_file_location("execute_notebook", path)
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
+    return load_script("workflow/scripts/execute_notebook.py")
 
 
 PARAMETERS = {"table": "/a b/time.csv", "device": "cpu-x86_64", "dtype": "float32", "layout": "both", "output": "/a b"}

@@ -10,7 +10,7 @@ import torch
 from ksmm.measure import memory
 from ksmm.measure.inputs import Inputs
 from ksmm.problem import Problem
-from ksmm.reference import reference_matmul
+from ksmm.reference import ratio_of_norms, reference_matmul
 
 _CHUNK_ELEMENTS = 2**24
 """Elements of X and Y that are handled in float64 at a time: 128 MiB, a few times that with temporaries."""
@@ -58,7 +58,7 @@ class Reference:
         self._kept: dict[tuple[int, int], torch.Tensor] = {}
 
     def relative_error(self, y: torch.Tensor, inputs: Inputs) -> float:
-        """‖y − reference‖ / ‖reference‖ over the whole of y; NaN or infinite if y holds NaN or infinity.
+        """‖y − reference‖ / ‖reference‖ over the whole of y; infinite if y holds NaN or infinity.
 
         Args:
             y: shape (B, a·b·d) in batch_first, (a·b·d, B) in batch_last.
@@ -72,10 +72,8 @@ class Reference:
             computed = y[batch, _times(diagonal, self._problem.pattern.rows // self._problem.pattern.a)].double()
             sums[0] += computed.sub_(reference).square_().sum()
             sums[1] += reference.square().sum()
-        difference, norm = sums.tolist()
-        if difference == 0.0:
-            return 0.0
-        return math.sqrt(difference / norm) if norm else math.inf
+        difference, norm = sums.sqrt_().tolist()
+        return ratio_of_norms(difference, norm)
 
     def _blocks(self) -> Iterator[tuple[slice, slice]]:
         """Each block as its range of i and its range of the batch."""

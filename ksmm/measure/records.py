@@ -6,7 +6,7 @@ import functools
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -59,7 +59,22 @@ def checksum(content: dict[str, Any]) -> str:
 
 
 def read_record(path: Path) -> dict[str, Any]:
+    """Reads and validates a record of products, as validated() does.
+
+    Raises:
+        RecordError: it cannot be used.
+        OSError: it cannot be read.
+    """
+    return validated(path, SCHEMA_PATH, lambda values: _disagreement(Measurement.from_dict(values)))
+
+
+def validated(path: Path, schema: Path, disagreement: Callable[[dict[str, Any]], str | None]) -> dict[str, Any]:
     """Reads and validates a record: JSON, schema (draft 2020-12), checksum, name, and that its numbers agree.
+
+    Args:
+        path: of the record.
+        schema: of the study's records.
+        disagreement: of a measurement that fits the schema: what the schema cannot say of it, or None.
 
     Raises:
         RecordError: it cannot be used.
@@ -69,7 +84,7 @@ def read_record(path: Path) -> dict[str, Any]:
     version = content.get("schema_version")
     if version != SCHEMA_VERSION:
         raise _error(path, f"has schema_version {version!r}, and this ksmm reads {SCHEMA_VERSION}")
-    fault = schema_fault(content, SCHEMA_PATH)
+    fault = schema_fault(content, schema)
     if fault:
         raise _error(path, fault)
     if checksum(content) != content["checksum"]:
@@ -77,7 +92,7 @@ def read_record(path: Path) -> dict[str, Any]:
     if content["job"] != path.stem:
         raise _error(path, f"is the record of job {content['job']}, under another job's name")
     for number, values in enumerate(content["measurements"]):
-        fault = _disagreement(Measurement.from_dict(values))
+        fault = disagreement(values)
         if fault:
             raise _error(path, f"key measurements[{number}]: {fault}")
     return content
@@ -128,14 +143,21 @@ def _disagreement(measurement: Measurement) -> str | None:
     """What a schema cannot say: a measurement that passed must have an error below its tolerance, and a sane median."""
     if measurement.status != "ok":
         return None
-    if measurement.relative_error is not None and measurement.relative_error > measurement.tolerance:
-        return f"status is ok, relative_error {measurement.relative_error} exceeds tolerance {measurement.tolerance}"
     energy = measurement.energy
     if measurement.median_s is None and energy is None:
         return "status is ok, but there is neither a time nor an energy"
-    return _outside("median_s", measurement.median_s, measurement.samples_s) or (
-        None if energy is None else _energy_disagreement(measurement, energy)
-    )
+    return disagreement_of(
+        measurement.relative_error, measurement.tolerance, measurement.median_s, measurement.samples_s
+    ) or (None if energy is None else _energy_disagreement(measurement, energy))
+
+
+def disagreement_of(
+    error: float | None, tolerance: float, median_s: float | None, samples_s: Sequence[float]
+) -> str | None:
+    """What is wrong with the error and the time of a measurement that is said to be ok."""
+    if error is not None and error > tolerance:
+        return f"status is ok, relative_error {error} exceeds tolerance {tolerance}"
+    return _outside("median_s", median_s, "samples_s", samples_s)
 
 
 def _energy_disagreement(measurement: Measurement, energy: dict[str, Any]) -> str | None:
@@ -152,14 +174,14 @@ def _energy_disagreement(measurement: Measurement, energy: dict[str, Any]) -> st
         expected = energy["power_w"] * sum(sample * number for sample, number in zip(samples_s, runs, strict=True))
         if abs(joules - expected) > 1e-4 * joules:
             return f"energy is {joules:.6g} J in all, but power_w × time is {expected:.6g} J"
-    return _outside("energy_j", energy["energy_j"], samples_j)
+    return _outside("energy_j", energy["energy_j"], "its samples", samples_j)
 
 
-def _outside(name: str, median: float | None, samples: Sequence[float]) -> str | None:
+def _outside(name: str, median: float | None, among: str, samples: Sequence[float]) -> str | None:
     """What is wrong with a median that none of its samples can give; nothing where there are no samples."""
     if median is None or not samples or min(samples) * (1 - 1e-5) <= median <= max(samples) * (1 + 1e-5):
         return None
-    return f"{name} {median} lies outside of its samples"
+    return f"{name} {median} lies outside of {among}"
 
 
 def _refuse_constant(name: str) -> NoReturn:

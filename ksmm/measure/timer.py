@@ -174,20 +174,23 @@ def time_cuda_graph(run: Run, protocol: Protocol, estimate_s: float) -> Timing:
     return Timing(samples, protocol.runs_per_sample, timing.protocol_met)
 
 
-def captured(run: Run, runs: int) -> torch.cuda.CUDAGraph:
+def captured(run: Run, runs: int, warm_up_runs: int = 1) -> torch.cuda.CUDAGraph:
     """A CUDA graph of several products, one after the other.
 
     Args:
         run: one product.
         runs: how many.
+        warm_up_runs: products before, on the stream that is captured; what a library sets up at its first calls must
+            not be captured.
 
     Raises:
         RuntimeError: the product cannot be captured (it synchronises, say).
     """
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):  # what a library sets up at its first call on a stream must not be captured
-        run()
+    with torch.cuda.stream(stream):
+        for _ in range(warm_up_runs):
+            run()
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):

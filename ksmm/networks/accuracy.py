@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Iterator
 
 import torch
@@ -34,13 +33,6 @@ def precision(accuracy_class: str) -> Iterator[None]:
             torch.set_float32_matmul_precision("high")
             torch.backends.cudnn.allow_tf32 = True
         yield
-
-
-def relative_error(y: torch.Tensor, reference: torch.Tensor) -> float:
-    """‖y − reference‖ / ‖reference‖, in float64; infinite if y holds NaN or infinity."""
-    difference = (y.double() - reference).norm().item()
-    norm = reference.norm().item()
-    return difference / norm if math.isfinite(difference) and norm > 0 else math.inf
 
 
 def dense_tolerance(accuracy_class: str) -> float:

@@ -15,12 +15,13 @@ from ksmm.measure.check import fault_of_error
 from ksmm.measure.errors import PoisonedError, is_poison, one_line
 from ksmm.measure.measurement import utc_now
 from ksmm.measure.protocol import Protocol
-from ksmm.networks.accuracy import CLASSES, dense_tolerance, precision, relative_error, tolerance
+from ksmm.networks.accuracy import CLASSES, dense_tolerance, precision, tolerance
 from ksmm.networks.build import build_network
 from ksmm.networks.entry import Entry
 from ksmm.networks.measurement import NetworkMeasurement
 from ksmm.networks.modes import prepare
 from ksmm.networks.network import Network, UnavailableError
+from ksmm.reference import relative_error
 from ksmm.replace import Rule, count_parameters, linear_operations
 
 

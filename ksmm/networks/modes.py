@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import torch
 
+from ksmm.measure import timer
 from ksmm.networks.network import Network
 
 _MOST_COMPILATIONS = 64
@@ -32,18 +33,15 @@ def prepare(network: Network, mode: str) -> Callable[[], torch.Tensor]:
 
 
 def _captured(run: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):  # what libraries set up at their first calls must not be captured
-        for _ in range(2):
-            run()
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        y = run()
+    latest = []
+
+    def kept() -> None:
+        latest[:] = [run()]
+
+    graph = timer.captured(kept, 1, warm_up_runs=2)
 
     def replay() -> torch.Tensor:
         graph.replay()
-        return y
+        return latest[0]
 
     return replay

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from ksmm.table import write_table
+from tests.figures import drawn
 from tests.figures.synthetic_table import synthetic_table
 
 FIGURES = Path(__file__).resolve().parents[2] / "figures"
@@ -36,6 +38,21 @@ def table_path(table: pd.DataFrame, tmp_path: Path) -> Path:
     """The full table as a file."""
     write_table(table, tmp_path / "time.csv")
     return tmp_path / "time.csv"
+
+
+@pytest.fixture
+def checked(monkeypatch: pytest.MonkeyPatch) -> dict[Figure, str]:
+    """Saved figures are checked instead, once each; these, and the names of their files."""
+    names = {}
+
+    def check(figure, path, **options):
+        if figure not in names:
+            drawn.check(figure)
+        names[figure] = path.stem
+        path.write_text("checked")
+
+    monkeypatch.setattr(Figure, "savefig", check)
+    return names
 
 
 def failing(table: pd.DataFrame) -> pd.DataFrame:

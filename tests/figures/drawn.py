@@ -9,6 +9,12 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 
+def check(figure: Figure) -> None:
+    """No panel is empty, and no text lies over another."""
+    assert empty_panels(figure) == []
+    assert overlapping_texts(figure) == []
+
+
 def empty_panels(figure: Figure) -> list[Axes]:
     """Visible axes that show no data."""
     return [axes for axes in figure.axes if axes.get_visible() and not axes.has_data() and not axes.texts]

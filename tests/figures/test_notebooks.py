@@ -1,6 +1,5 @@
 """The notebooks run from end to end on synthetic tables, alone, and are committed without outputs."""
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from ksmm.table import write_table
 from tests.figures.conftest import FIGURES
 from tests.figures.synthetic_networks import synthetic_networks
 from tests.figures.synthetic_table import synthetic_table, with_later
+from tests.scripts import load_script
 
 NOTEBOOKS = {path.stem: path for path in sorted(FIGURES.parent.glob("notebooks/*.ipynb"))}
 PARAMETERS = {name: {"table", "device", "dtype", "layout", "output"} for name in NOTEBOOKS} | {
@@ -58,10 +58,7 @@ def test_parameters(name):
 
 
 def test_what_is_published_sets_the_parameters_that_a_notebook_has():
-    path = FIGURES.parent / "workflow" / "scripts" / "execute_notebook.py"
-    specification = importlib.util.spec_from_file_location("execute_notebook", path)
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
+    module = load_script("workflow/scripts/execute_notebook.py")
     values = dict.fromkeys(("table", "device", "dtype", "layout", "output"), "x")
     assert module.taken(NOTEBOOKS["layout_study"], values) == values
     assert set(module.taken(NOTEBOOKS["vit_submodules"], values)) == set(values) - {"layout"}

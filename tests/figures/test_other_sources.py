@@ -3,10 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
 from tests.figures.conftest import FIGURES
-from tests.figures.drawn import empty_panels, overlapping_texts
 
 import counters_kernel  # isort: skip - found through conftest
 import tuned_vs_untuned  # isort: skip
@@ -63,18 +61,6 @@ def counters():
     table = pd.DataFrame(rows).assign(**counts)
     skipped = table.iloc[:1].assign(status="skipped", reason="not built", launches=np.nan, seconds=np.nan)
     return pd.concat([skipped, table], ignore_index=True)
-
-
-@pytest.fixture
-def checked(monkeypatch):
-    """Saved figures are checked instead: no empty panel, no text over another."""
-
-    def check(figure, path, **options):
-        assert empty_panels(figure) == []
-        assert overlapping_texts(figure) == []
-        path.write_text("checked")
-
-    monkeypatch.setattr(Figure, "savefig", check)
 
 
 @pytest.mark.parametrize("layouts", [LAYOUTS, ("batch_last",)])

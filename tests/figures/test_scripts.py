@@ -26,22 +26,6 @@ PAPER_FIGURES = {1, 2, 3, 4, 5, 6, 9, 10, 11, 12, 13, 14, 15, 16, 17}
 PAPER_TABLES = {1, 2, 3, 5, 8}
 
 
-@pytest.fixture
-def drawn(monkeypatch):
-    """Every figure that is saved, checked instead: no empty panel, no text over another."""
-    figures = []
-
-    def check(figure, path, **options):
-        if figure not in figures:
-            figures.append(figure)
-            assert empty_panels(figure) == []
-            assert overlapping_texts(figure) == []
-        path.write_text("checked")
-
-    monkeypatch.setattr(Figure, "savefig", check)
-    return figures
-
-
 def check_output(name, output):
     endings = ("pdf", "png", "csv") if name.startswith("fig") else ("csv", "md")
     for ending in endings:
@@ -111,22 +95,22 @@ def test_title_names_its_number(name):
     )
 
 
-def test_nothing_overlaps_in_a_full_table(table, tmp_path, drawn):
+def test_nothing_overlaps_in_a_full_table(table, tmp_path, checked):
     draw_all_that_can_be(table, tmp_path, list(SCRIPTS))
-    assert len(drawn) == sum(name.startswith("fig") for name in SCRIPTS)
+    assert len(checked) == sum(name.startswith("fig") for name in SCRIPTS)
 
 
-def test_draws_from_a_laptops_table(small_table, tmp_path, drawn):
+def test_draws_from_a_laptops_table(small_table, tmp_path, checked):
     draw_all_that_can_be(small_table, tmp_path)
     assert {name for name, module in SCRIPTS.items() if module.missing(small_table)} == FLOAT16
 
 
-def test_draws_from_the_whole_benchmark(tmp_path, drawn):
+def test_draws_from_the_whole_benchmark(tmp_path, checked):
     draw_all_that_can_be(synthetic_table(627, ["float32"]), tmp_path)
 
 
 @pytest.mark.parametrize("number", [1, 4])
-def test_draws_from_few_patterns(number, tmp_path, drawn):
+def test_draws_from_few_patterns(number, tmp_path, checked):
     draw_all_that_can_be(synthetic_table(number, ["float32"], failures=False), tmp_path)
 
 
@@ -136,13 +120,13 @@ def test_without_float16(table, tmp_path):
         assert SCRIPTS[name].missing(without) == "the table has no float16 measurements"
 
 
-def test_without_float32(table, tmp_path, drawn):
+def test_without_float32(table, tmp_path, checked):
     without = table[table.dtype == "bfloat16"]
     assert SCRIPTS["fig06_speedup_vs_ratio"].missing(without) == "the table has no float32 measurements"
     draw_all_that_can_be(without, tmp_path)
 
 
-def test_without_the_kernel(small_table, tmp_path, drawn):
+def test_without_the_kernel(small_table, tmp_path, checked):
     without = small_table[small_table.implementation != "kernel"]
     draw_all_that_can_be(without, tmp_path)
     assert {name for name, module in SCRIPTS.items() if module.missing(without)} == NEEDS_KERNEL | FLOAT16
@@ -159,20 +143,20 @@ def test_a_kernel_that_was_skipped_gives_its_reason(table):
 
 
 @pytest.mark.parametrize("layout", ["batch_first", "batch_last"])
-def test_with_one_layout(layout, small_table, tmp_path, drawn):
+def test_with_one_layout(layout, small_table, tmp_path, checked):
     one = small_table[small_table.layout == layout]
     draw_all_that_can_be(one, tmp_path)
     absent = {name for name, module in SCRIPTS.items() if module.missing(one)}
     assert absent == NEEDS_BOTH_LAYOUTS | FLOAT16 | ({"fig04_memory_rewritings"} if layout == "batch_last" else set())
 
 
-def test_without_generic_implementations(small_table, tmp_path, drawn):
+def test_without_generic_implementations(small_table, tmp_path, checked):
     without = small_table[~small_table.implementation.isin(["dense", "sparse"])]
     draw_all_that_can_be(without, tmp_path)
     assert "all patterns are shown" in SCRIPTS["fig06_speedup_vs_ratio"].caption(without)
 
 
-def test_an_implementation_registered_later_is_drawn(table, tmp_path, drawn):
+def test_an_implementation_registered_later_is_drawn(table, tmp_path, checked):
     later = table[table.implementation == "kernel"].assign(implementation="kernel_2")
     both = pd.concat([table, later])
     for name in ("fig12_layouts", "fig19_time_over_roofline"):
@@ -180,7 +164,7 @@ def test_an_implementation_registered_later_is_drawn(table, tmp_path, drawn):
         assert "kernel_2" in set(pd.read_csv(tmp_path / f"{name}.csv").implementation)
 
 
-def test_what_is_not_in_the_paper_is_not_in_its_figures(table, tmp_path, drawn):
+def test_what_is_not_in_the_paper_is_not_in_its_figures(table, tmp_path, checked):
     draw_all_that_can_be(table, tmp_path / "before")
     draw_all_that_can_be(with_later(table), tmp_path / "after")
     for name in set(MEASURED) - {"table_status"}:

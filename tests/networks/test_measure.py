@@ -6,11 +6,12 @@ import torch
 
 from ksmm.implementations import get_implementation
 from ksmm.networks import measure as module
-from ksmm.networks.accuracy import dense_tolerance, precision, relative_error, tolerance
+from ksmm.networks.accuracy import dense_tolerance, precision, tolerance
 from ksmm.networks.entry import FULLY_CONNECTED
 from ksmm.networks.measure import PoisonedNetworkError, measure
 from ksmm.networks.measurement import NetworkMeasurement
 from ksmm.networks.sizes import VITS
+from ksmm.reference import relative_error
 from tests.networks.conftest import ENTRIES, QUICK, changed
 
 

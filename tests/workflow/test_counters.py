@@ -1,23 +1,17 @@
 """Reading what Nsight Compute says; the counting itself needs a GPU and its profiler."""
 
 import csv
-import importlib.util
 import io
 import sys
 
 import pytest
 
-from tests.workflow.conftest import ROOT
-
-SCRIPT = ROOT / "workflow" / "scripts" / "count_kernel.py"
+from tests.scripts import load_script
 
 
 @pytest.fixture
 def script():
-    spec = importlib.util.spec_from_file_location("count_kernel", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script("workflow/scripts/count_kernel.py")
 
 
 def log(script, rows, unit="ns", metrics=None):
