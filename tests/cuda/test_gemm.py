@@ -103,6 +103,8 @@ def test_blocks_with_one_of_several_tiles_of_r(
 def test_weight_spread_over_planes(
     operator, name: str, dtype: torch.dtype, entries: tuple[int, ...], batch: int
 ) -> None:
+    if entries == (1, 200, 256, 2) and name in RESIDENT[1:]:
+        pytest.skip("c d = 512 rows of W, of 192 columns and more, do not fit into shared memory")
     check(operator, name, Problem(Pattern(*entries), batch, dtype, "batch_first", "cuda"))
 
 
