@@ -196,6 +196,13 @@ def wrong_gradients() -> tuple[int, int]:
     return wrong, count
 
 
+def reason_missing() -> str | None:
+    """None where the kernel's operators are there, with a device for them; they are loaded with that."""
+    if not torch.cuda.is_available():
+        return "no CUDA device"
+    return get_implementation("kernel").supports(Problem(Pattern(1, 1, 1, 1), 1, torch.float32, "batch_first", "cuda"))
+
+
 def main() -> int:
     """0 if every product is right, 1 if one is wrong, 2 if there is none, or the kernel cannot be run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -203,11 +210,7 @@ def main() -> int:
     parser.add_argument("--products", type=int, help="at most so many, of one factor")
     parser.add_argument("--badly-scaled", action="store_true", help="float32 whose weights are 10^±15 apart")
     arguments = parser.parse_args()
-    if not torch.cuda.is_available():
-        sys.stderr.write("no CUDA device\n")
-        return 2
-    problem = Problem(Pattern(1, 1, 1, 1), 1, torch.float32, "batch_first", "cuda")
-    reason = get_implementation("kernel").supports(problem)
+    reason = reason_missing()
     if reason is not None:
         sys.stderr.write(f"{reason}\n")
         return 2

@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from ksmm import Pattern
 from ksmm.problem import DTYPES, LAYOUTS, Problem
-from tests.cuda.sanitize import ORDERS, numbers_of, operands, problems
+from tests.cuda.sanitize import ORDERS, numbers_of, operands, problems, reason_missing
 
 SCRIPT = Path(__file__).with_name("sanitize.py")
 COLUMNS = ("configuration", "tool", "result", "products", "seconds", "said")
@@ -103,7 +103,7 @@ def add_lines(arguments: argparse.Namespace) -> list[dict[str, object]]:
 
 
 def main() -> int:
-    """1 where the file tells of an error, else 0."""
+    """1 where the file tells of an error, 2 where the kernel cannot be run, else 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output", type=Path)
     parser.add_argument("--tool", choices=("memcheck", "racecheck", "synccheck", "initcheck"), default="memcheck")
@@ -112,6 +112,10 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=8, help="side by side")
     parser.add_argument("--max-seconds", type=float, default=float("inf"), help="nothing begins after that")
     arguments = parser.parse_args()
+    reason = reason_missing()
+    if reason is not None:
+        sys.stderr.write(f"{reason}\n")
+        return 2
     lines = add_lines(arguments)
     counts = collections.Counter(line["result"] for line in lines)
     sys.stdout.write(f"{arguments.tool}: {dict(counts)}\n")
