@@ -4,8 +4,9 @@
     python tests/cuda/sanitize_each.py racecheck.csv --tool racecheck --products 1 --seconds 300
 
 A line of the file for each configuration, as soon as it is known: what the tool said, after how many products, in how
-many seconds. What the file has already is not run again. Exit status 1 where there is an error or a wrong product,
-also of an earlier call; a configuration that did not end in time is no error, and is in the file as such.
+many seconds. What the file has already is not run again; what it lacks is counted at the end. Exit status 1 where there
+is an error or a wrong product, also of an earlier call; a configuration that did not end in time is no error, and is in
+the file as such.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ ERRORS = 9
 """What compute-sanitizer exits with where it finds some."""
 RESULTS = {0: "no errors", 1: "a wrong product", ERRORS: "errors"}
 """By exit status, which else is sanitize.py's own."""
-UNKNOWN = "not ended"
+UNKNOWN = ("not ended", "not begun")
+"""In the time that there is for one, and for all; what was not begun is not in the file."""
 
 
 def configurations() -> list[str]:
@@ -62,7 +64,7 @@ def sanitized(name: str, arguments: argparse.Namespace) -> dict[str, object]:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             output, _ = process.communicate()
-            result = UNKNOWN
+            result = UNKNOWN[0]
     products = re.search(r"of (\d+) products wrong", output)
     said = [line.strip("= ").strip() for line in output.splitlines() if "SUMMARY" in line or "rror" in line]
     return {
@@ -76,7 +78,7 @@ def sanitized(name: str, arguments: argparse.Namespace) -> dict[str, object]:
 
 
 def add_lines(arguments: argparse.Namespace) -> list[dict[str, object]]:
-    """All lines of the file, once those that it did not have are in it."""
+    """All lines of the file, once those that it did not have are in it, and one for each that was not begun."""
     lines: list[dict[str, object]] = []
     if arguments.output.exists():
         with arguments.output.open(newline="", encoding="utf-8") as file:
@@ -89,13 +91,13 @@ def add_lines(arguments: argparse.Namespace) -> list[dict[str, object]]:
             writer.writeheader()
 
         def run(name: str) -> None:
-            if time.monotonic() > end:
-                return
-            line = sanitized(name, arguments)
+            begins = time.monotonic() < end
+            line = sanitized(name, arguments) if begins else {"configuration": name, "result": UNKNOWN[1]}
             with one_at_a_time:
-                writer.writerow(line)
-                file.flush()
                 lines.append(line)
+                if begins:
+                    writer.writerow(line)
+                    file.flush()
 
         with ThreadPoolExecutor(arguments.processes) as pool:
             list(pool.map(run, names))
@@ -119,7 +121,7 @@ def main() -> int:
     lines = add_lines(arguments)
     counts = collections.Counter(line["result"] for line in lines)
     sys.stdout.write(f"{arguments.tool}: {dict(counts)}\n")
-    return 0 if set(counts) <= {RESULTS[0], UNKNOWN} else 1
+    return 0 if set(counts) <= {RESULTS[0], *UNKNOWN} else 1
 
 
 if __name__ == "__main__":
