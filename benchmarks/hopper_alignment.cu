@@ -18,6 +18,7 @@
 #include "hopper_limits.h"
 
 using namespace ksmm::hopper;
+using ksmm::shared_address;
 
 constexpr int rows = 4096, numbers = 25080, box_rows = 64, blocks = 132, slots = 4;
 

@@ -18,6 +18,7 @@
 #include "hopper_limits.h"
 
 using namespace ksmm::hopper;
+using ksmm::shared_address;
 
 constexpr int box_columns = 64, room = 200 * 1024, most_stages = 32, writers = 256;
 constexpr int64_t columns = 25088, all_rows = 4096, all_bytes = columns * all_rows * 2;

@@ -1,4 +1,7 @@
-"""Every CUDA source compiles without warnings from the oldest architecture to the newest, for Hopper without spills."""
+"""Every CUDA source compiles without warnings from the oldest architecture to the newest, for Hopper without spills.
+
+The programs of benchmarks/ are for Hopper alone.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ksmm.toolchain import CUDA_FLAGS, HOPPER
-from tests.cuda.nvcc import SOURCES, compiles_fast, known_architectures, nvcc_or_skip
+from tests.cuda.nvcc import ROOT, SOURCES, compiles_fast, known_architectures, nvcc_or_skip
 
 ARCHITECTURES = (75, 80, 90, 120)
 """The oldest, the newest, and where the sources tell one from another (__CUDA_ARCH__)."""
@@ -66,3 +69,13 @@ def test_compiles_without_warnings_or_spills(source: Path, tmp_path: Path) -> No
     assert not spilled, "kernels that spill registers:\n" + "\n".join(spilled)
     if "__global__" in source.read_text() or source.stem in {"strict_float32", "tensor_float16", "simt_float16"}:
         assert any(int(entry["architecture"]) == TUNED_FOR for entry in _ENTRY.finditer(report)), report[:2000]
+
+
+@pytest.mark.parametrize("source", sorted(ROOT.glob("benchmarks/*.cu")), ids=lambda path: path.stem)
+def test_a_program_that_measures_the_hardware_compiles(source: Path, tmp_path: Path) -> None:
+    nvcc = nvcc_or_skip()
+    flags = ["-std=c++17", f"-arch=sm_{HOPPER}", "-Werror", "all-warnings", *([FAST] if compiles_fast(nvcc) else [])]
+    flags += ["-DKSMM_SM90A"] if "-DKSMM_SM90A" in source.read_text() else []  # as the command in the file says
+    command = [nvcc, *flags, "-c", str(source), "-o", str(tmp_path / "object.o")]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
