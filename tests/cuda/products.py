@@ -67,7 +67,7 @@ def number_of(name: str, x: torch.Tensor, weight: torch.Tensor, layout: str = "b
     for number, own in listed:
         if own == name:
             return int(number)
-    if torch.cuda.get_device_capability() == (9, 0):
+    if torch.cuda.get_device_capability(x.device) == (9, 0):
         pytest.fail(f"no {name} for {tuple(weight.shape)}, {tuple(x.shape)} in {layout} among {dict(listed)}")
     pytest.skip(f"no {name} on this device")
 

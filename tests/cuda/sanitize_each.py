@@ -37,6 +37,8 @@ ERRORS = 9
 """What compute-sanitizer exits with where it finds some."""
 RESULTS = {0: "no errors", 1: "a wrong product", ERRORS: "errors"}
 """By exit status, which else is sanitize.py's own."""
+CLEAN = re.compile(r"SUMMARY: 0 (errors|hazards)")
+"""What the tool must say beside that: hazards that it calls warnings do not change its exit status."""
 UNKNOWN = ("not ended", "not begun")
 """In the time that there is for one, and for all; what was not begun is not in the file."""
 
@@ -61,12 +63,14 @@ def sanitized(name: str, arguments: argparse.Namespace) -> dict[str, object]:
         try:
             output, _ = process.communicate(timeout=arguments.seconds)
             result = RESULTS.get(process.returncode, f"exit status {process.returncode}")
+            if process.returncode == 0 and not CLEAN.search(output):
+                result = RESULTS[ERRORS]
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             output, _ = process.communicate()
             result = UNKNOWN[0]
     products = re.search(r"of (\d+) products wrong", output)
-    said = [line.strip("= ").strip() for line in output.splitlines() if "SUMMARY" in line or "rror" in line]
+    said = [line.strip("= ").strip() for line in output.splitlines() if re.search("SUMMARY|[Ee]rror", line)]
     return {
         "configuration": name,
         "tool": arguments.tool,

@@ -15,6 +15,8 @@ case "$*" in
   *"slow tile"*) sleep 600;;
   *"wrong tile"*) echo "1 of 2 products wrong (seed 1)"; exit 1;;
   *"racing tile"*) echo "========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)"; exit 9;;
+  *"warned tile"*) echo "========= RACECHECK SUMMARY: 1 hazard displayed (0 errors, 1 warning)"; exit 0;;
+  *"silent tile"*) echo "0 of 2 products wrong (seed 1)"; exit 0;;
   *"broken tile"*) exit 3;;
 esac
 echo "0 of 2 products wrong (seed 1)"
@@ -55,7 +57,13 @@ def test_what_is_said_is_kept_and_not_asked_again(run, tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("name", "result"),
-    [("wrong tile", "a wrong product"), ("racing tile", "errors"), ("broken tile", "exit status 3")],
+    [
+        ("wrong tile", "a wrong product"),
+        ("racing tile", "errors"),
+        ("warned tile", "errors"),
+        ("silent tile", "errors"),
+        ("broken tile", "exit status 3"),
+    ],
 )
 def test_a_fault_fails_this_call_and_those_after_it(run, tmp_path, name, result):
     for _ in range(2):
