@@ -121,8 +121,9 @@ def numbers_of(x: torch.Tensor, weight: torch.Tensor, layout: str, only: str | N
 def problems(only: str | None) -> Iterator[tuple[tuple[int, int, int, int], int, int, str | None]]:
     """Patterns and batches, which of a pattern's batches it is, and the configuration that they are for, if for one."""
     batches = (*BATCHES, *sorted({batch for own in OWN_BATCHES.values() for batch in own}))
+    wanted = batches if only is None else (*BATCHES, *OWN_BATCHES.get(only, ()))
     for entries in PATTERNS:
-        yield from ((entries, batch, index, only) for index, batch in enumerate(batches))
+        yield from ((entries, batch, index, only) for index, batch in enumerate(batches) if batch in wanted)
     for name, own in OWN_PATTERNS.items():
         if only in (None, name):
             yield from ((entries, LARGE, index, name) for index, entries in enumerate(own))
