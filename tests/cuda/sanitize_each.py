@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from ksmm import Pattern
 from ksmm.problem import DTYPES, LAYOUTS, Problem
-from tests.cuda.sanitize import ORDERS, numbers_of, operands, problems, reason_missing
+from tests.cuda.sanitize import ORDERS, numbers_of, problems, reason_missing, unfilled
 
 SCRIPT = Path(__file__).with_name("sanitize.py")
 COLUMNS = ("configuration", "tool", "result", "products", "seconds", "said")
@@ -47,7 +47,7 @@ def configurations() -> list[str]:
     """The names of all that this device has for the products of sanitize.py, and what that has beside products."""
     found: dict[str, None] = {}
     for (entries, batch, _, _), dtype, layout in itertools.product(problems(None), DTYPES.values(), LAYOUTS):
-        x, weight = operands(Problem(Pattern(*entries), batch, dtype, layout, "cuda"), *ORDERS[0])
+        x, weight = unfilled(Problem(Pattern(*entries), batch, dtype, layout, "cuda"), *ORDERS[0])
         found.update(dict.fromkeys(name for name, _ in numbers_of(x, weight, layout, None)))
     return [*found, "chains", "gradients"]
 
