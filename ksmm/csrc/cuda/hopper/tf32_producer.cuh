@@ -49,11 +49,11 @@ __device__ inline int ask_for_tile(const Tf32Task& task, int tile) {
   return blocks + (task.halves.handed_out == nullptr ? tile : atomicAdd(task.halves.handed_out, 1));
 }
 
-// The tile of the ring's next stage.
+// The tile of the ring's next stage. The lane that gives a warp's stages back is the one that reads it.
 template <class Tile>
 __device__ inline int tile_of_stage(Tf32Shared<Tile>& shared, const Ring<Tile::stages>& ring) {
   shared.full[ring.slot].wait(ring.phase);
-  return shared.tile[ring.slot];
+  return __shfl_sync(~0u, threadIdx.x % 32 == 0 ? shared.tile[ring.slot] : 0, 0);
 }
 
 // The number of a tile of W.
