@@ -4,10 +4,11 @@
     compute-sanitizer --tool racecheck --error-exitcode 1 python tests/cuda/sanitize.py
 
 With `chains` as an argument two factors in one launch alone, with `gradients` those of weights, with the name of a
-configuration that alone, and with `--products 4` no more than its first four (racecheck takes minutes for one of tens
-of thousands of copies); with `--badly-scaled` float32 alone, with weights that the matrix units leave alone. Exit
-status 1 after a wrong result. PyTorch's caching allocator is off, so that every operand is an allocation of its own and
-memcheck sees each access outside of it.
+configuration that alone, and with `--products 4` no more than its first four; with `--many-tiles` products of so many
+tiles that a block has several, for which its ring of stages comes round (the others leave it one); with
+`--badly-scaled` float32 alone, with weights that the matrix units leave alone. Exit status 1 after a wrong result.
+PyTorch's caching allocator is off, so that every operand is an allocation of its own and memcheck sees each access
+outside of it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from tests.hard_operands import badly_scaled
 from tests.shapes import bias_of, expected
 
 TOLERANCES = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
-PATTERNS = [
+Entries = list[tuple[int, int, int, int]]
+PATTERNS: Entries = [
     # c for the matrix units in float32, in the shorter sums of one plane; rows of Y that are no multiple of 16 bytes
     *[(2, 51, 52, 1), (1, 72, 56, 4), (1, 40, 52, 3)],
     *[(2, 5, 7, 1), (2, 48, 40, 1), (1, 130, 72, 1), (2, 64, 32, 2), (2, 9, 20, 2), (2, 20, 12, 3), (2, 64, 16, 4)],
@@ -47,6 +49,8 @@ PATTERNS = [
     *[(1, 64, 24, 3), (1, 128, 24, 2)],  # ... of 64 of three, and of 128 of two
     (72, 40, 136, 1),  # more tiles than there are blocks of gemm that stay, of three stages
 ]
+MANY_TILES: Entries = [(1200, 16, 24, d) for d in (1, 2, 3, 4, 6, 8, 12, 16, 24)]
+"""Nine tiles or more for each of 132 multiprocessors, of one or two stages each."""
 CHAINS = [  # two factors, which one launch takes (the last one for a handful of rows)
     ((1, 40, 64, 2), (2, 64, 40, 1)),
     ((1, 200, 192, 2), (6, 64, 64, 1)),
@@ -127,22 +131,23 @@ def numbers_of(x: torch.Tensor, weight: torch.Tensor, layout: str, only: str | N
     ]
 
 
-def problems(only: str | None) -> Iterator[tuple[tuple[int, int, int, int], int, int, str | None]]:
+def problems(only: str | None, patterns: Entries) -> Iterator[tuple[tuple[int, int, int, int], int, int, str | None]]:
     """Patterns and batches, which of a pattern's batches it is, and the configuration that they are for, if for one."""
     batches = (*BATCHES, *sorted({batch for own in OWN_BATCHES.values() for batch in own}))
     wanted = batches if only is None else (*BATCHES, *OWN_BATCHES.get(only, ()))
-    for entries in PATTERNS:
+    for entries in patterns:
         yield from ((entries, batch, index, only) for index, batch in enumerate(batches) if batch in wanted)
-    for name, own in OWN_PATTERNS.items():
+    for name, own in OWN_PATTERNS.items() if patterns is PATTERNS else ():
         if only in (None, name):
             yield from ((entries, LARGE, index, name) for index, entries in enumerate(own))
 
 
-def wrong_products(only: str | None, most: int | None, is_badly_scaled: bool) -> tuple[int, int]:
+def wrong_products(only: str | None, most: int | None, is_badly_scaled: bool, patterns: Entries) -> tuple[int, int]:
     """How many products were wrong, of how many; of one configuration only, if it is named, and of so many at most."""
     dtypes = [torch.float32] if is_badly_scaled else DTYPES.values()
     wrong = count = 0
-    for (entries, batch, index, name_of_one), dtype, layout in itertools.product(problems(only), dtypes, LAYOUTS):
+    all_problems = problems(only, patterns)
+    for (entries, batch, index, name_of_one), dtype, layout in itertools.product(all_problems, dtypes, LAYOUTS):
         problem = Problem(Pattern(*entries), batch, dtype, layout, "cuda")
         for order, offset in ORDERS if index else ORDERS[:2]:
             numbers = numbers_of(*unfilled(problem, order, offset), layout, name_of_one)
@@ -222,6 +227,7 @@ def main() -> int:
     parser.add_argument("name", nargs="*", help="chains, gradients, or the words of a configuration's name")
     parser.add_argument("--products", type=int, help="at most so many, of one factor")
     parser.add_argument("--badly-scaled", action="store_true", help="float32 whose weights are 10^±15 apart")
+    parser.add_argument("--many-tiles", action="store_true", help="several tiles for each block")
     arguments = parser.parse_args()
     reason = reason_missing()
     if reason is not None:
@@ -229,10 +235,12 @@ def main() -> int:
         return 2
     torch.manual_seed(torch.seed() % 2**31)
     only = " ".join(arguments.name) or None
-    spread = arguments.badly_scaled
-    counts = [wrong_chains()] if only in (None, "chains") and not spread else []
-    counts += [wrong_gradients()] if only in (None, "gradients") and not spread and of_hopper() else []
-    counts += [wrong_products(only, arguments.products, spread)] if only not in ("chains", "gradients") else []
+    spread, patterns = arguments.badly_scaled, MANY_TILES if arguments.many_tiles else PATTERNS
+    all_kinds = only is None and not spread and patterns is PATTERNS
+    counts = [wrong_chains()] if all_kinds or only == "chains" else []
+    counts += [wrong_gradients()] if (all_kinds or only == "gradients") and of_hopper() else []
+    if only not in ("chains", "gradients"):
+        counts.append(wrong_products(only, arguments.products, spread, patterns))
     wrong, count = (sum(numbers) for numbers in zip(*counts, strict=True))
     if count == 0:
         sys.stderr.write(f"{only}: no product here is of a configuration of that name\n")

@@ -1,7 +1,8 @@
 """compute-sanitizer on every configuration of the CUDA kernel, each in a process of its own, several side by side:
 
     python tests/cuda/sanitize_each.py memcheck.csv --tool memcheck --products 2
-    python tests/cuda/sanitize_each.py racecheck.csv --tool racecheck --products 1 --seconds 300
+    python tests/cuda/sanitize_each.py racecheck.csv --tool racecheck --products 1
+    python tests/cuda/sanitize_each.py tiles.csv --tool racecheck --products 1 --many-tiles
 
 A line of the file for each configuration, as soon as it is known: what the tool said, after how many products, in how
 many seconds. What the file has already is not run again; what it lacks is counted at the end. Exit status 1 where there
@@ -29,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from ksmm import Pattern
 from ksmm.problem import DTYPES, LAYOUTS, Problem
-from tests.cuda.sanitize import ORDERS, numbers_of, problems, reason_missing, unfilled
+from tests.cuda.sanitize import MANY_TILES, ORDERS, PATTERNS, numbers_of, problems, reason_missing, unfilled
 
 SCRIPT = Path(__file__).with_name("sanitize.py")
 COLUMNS = ("configuration", "tool", "result", "products", "seconds", "said")
@@ -43,19 +44,21 @@ UNKNOWN = ("not ended", "not begun")
 """In the time that there is for one, and for all; what was not begun is not in the file."""
 
 
-def configurations() -> list[str]:
-    """The names of all that this device has for the products of sanitize.py, and what that has beside products."""
+def configurations(many_tiles: bool) -> list[str]:
+    """The names of all that this device has for those products of sanitize.py, and what that has beside products."""
     found: dict[str, None] = {}
-    for (entries, batch, _, _), dtype, layout in itertools.product(problems(None), DTYPES.values(), LAYOUTS):
+    of_products = problems(None, MANY_TILES if many_tiles else PATTERNS)
+    for (entries, batch, _, _), dtype, layout in itertools.product(of_products, DTYPES.values(), LAYOUTS):
         x, weight = unfilled(Problem(Pattern(*entries), batch, dtype, layout, "cuda"), *ORDERS[0])
         found.update(dict.fromkeys(name for name, _ in numbers_of(x, weight, layout, None)))
-    return [*found, "chains", "gradients"]
+    return [*found] if many_tiles else [*found, "chains", "gradients"]
 
 
 def sanitized(name: str, arguments: argparse.Namespace) -> dict[str, object]:
     """The line of one configuration."""
     command = ["compute-sanitizer", "--tool", arguments.tool, "--error-exitcode", str(ERRORS), sys.executable]
     command += [str(SCRIPT), *name.split(), "--products", str(arguments.products)]
+    command += ["--many-tiles"] if arguments.many_tiles else []
     start = time.monotonic()
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
@@ -87,7 +90,8 @@ def add_lines(arguments: argparse.Namespace) -> list[dict[str, object]]:
     if arguments.output.exists():
         with arguments.output.open(newline="", encoding="utf-8") as file:
             lines += csv.DictReader(file)
-    names = [name for name in configurations() if name not in {line["configuration"] for line in lines}]
+    known = {line["configuration"] for line in lines}
+    names = [name for name in configurations(arguments.many_tiles) if name not in known]
     end, one_at_a_time = time.monotonic() + arguments.max_seconds, threading.Lock()
     with arguments.output.open("a", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
@@ -114,6 +118,7 @@ def main() -> int:
     parser.add_argument("output", type=Path)
     parser.add_argument("--tool", choices=("memcheck", "racecheck", "synccheck", "initcheck"), default="memcheck")
     parser.add_argument("--products", type=int, default=2, help="of each configuration, at most")
+    parser.add_argument("--many-tiles", action="store_true", help="those of several tiles for each block")
     parser.add_argument("--seconds", type=float, default=120, help="for each configuration, at most")
     parser.add_argument("--processes", type=int, default=8, help="side by side")
     parser.add_argument("--max-seconds", type=float, default=float("inf"), help="nothing begins after that")

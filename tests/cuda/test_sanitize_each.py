@@ -34,7 +34,7 @@ def run(monkeypatch, tmp_path):
     monkeypatch.setattr(sanitize_each, "reason_missing", lambda: None)
 
     def run(names: list[str], *options: str) -> int:
-        monkeypatch.setattr(sanitize_each, "configurations", lambda: names)
+        monkeypatch.setattr(sanitize_each, "configurations", lambda many_tiles: names)
         monkeypatch.setattr(sys, "argv", ["sanitize_each.py", str(tmp_path / "said.csv"), *options])
         return sanitize_each.main()
 

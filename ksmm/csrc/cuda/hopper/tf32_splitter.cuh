@@ -62,13 +62,15 @@ __device__ inline void split_weight(const Tf32Task& task, char* stages, Tf32Shar
   }
 }
 
-// Whether any of the warps that split W found the tile badly scaled whose last stage is in a slot.
+// Whether any of the warps that split W found the tile badly scaled whose last stage is in a slot. All lanes call it; the
+// one that gives the stage back reads.
 template <class Tile>
 __device__ inline bool is_badly_scaled(const Tf32Shared<Tile>& shared, int slot) {
   bool found = false;
+  if (threadIdx.x % 32 == 0)
 #pragma unroll
-  for (int warp = 0; warp < Tile::splitter_threads / 32; ++warp) found |= shared.badly_scaled[slot][warp] != 0;
-  return found;
+    for (int warp = 0; warp < Tile::splitter_threads / 32; ++warp) found |= shared.badly_scaled[slot][warp] != 0;
+  return __any_sync(~0u, found);
 }
 
 }  // namespace ksmm::hopper
