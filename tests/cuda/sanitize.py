@@ -48,9 +48,11 @@ PATTERNS: Entries = [
     *[(1, 48, 24, 4), (1, 96, 24, 4)],  # strict tiles of 48 and 96 r of four planes, ...
     *[(1, 64, 24, 3), (1, 128, 24, 2)],  # ... of 64 of three, and of 128 of two
     (72, 40, 136, 1),  # more tiles than there are blocks of gemm that stay, of three stages
+    *[(1, 64, 24, 5), (1, 48, 24, 7), (1, 40, 56, 6)],  # tiles of five and seven planes, and of six in float32
 ]
-MANY_TILES: Entries = [(1200, 16, 24, d) for d in (1, 2, 3, 4, 6, 8, 12, 16, 24)]
-"""Nine tiles or more for each of 132 multiprocessors, of one or two stages each."""
+MANY_TILES: Entries = [(1200, 16, 24, d) for d in (*range(1, 9), 12, 16, 24)]
+MANY_TILES += [(600, 16, 72, d) for d in (1, 2, 3, 4, 6, 8, 16)]  # c for the matrix units in float32
+"""Four tiles or more for each of 132 multiprocessors; those with c = 24 have nine, of one or two stages each."""
 CHAINS = [  # two factors, which one launch takes (the last one for a handful of rows)
     ((1, 40, 64, 2), (2, 64, 40, 1)),
     ((1, 200, 192, 2), (6, 64, 64, 1)),
