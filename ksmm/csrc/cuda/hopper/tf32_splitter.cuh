@@ -62,8 +62,8 @@ __device__ inline void split_weight(const Tf32Task& task, char* stages, Tf32Shar
   }
 }
 
-// Whether any of the warps that split W found the tile badly scaled whose last stage is in a slot. All lanes call it; the
-// one that gives the stage back reads.
+// Whether any of the warps that split W found the tile badly scaled whose last stage is in a slot. All lanes call it;
+// the one that gives the stage back reads.
 template <class Tile>
 __device__ inline bool is_badly_scaled(const Tf32Shared<Tile>& shared, int slot) {
   bool found = false;
