@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 
@@ -40,6 +42,16 @@ def kernel_library(device: str) -> None:
     reason = get_implementation("kernel").supports(problem)
     if reason is not None:
         pytest.skip(reason)
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def _own_locks(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Each test locks devices for itself, and never waits for what else measures on the machine."""
+    locks = tmp_path_factory.getbasetemp() / f"locks-{next(_numbers)}"
+    monkeypatch.setenv("KSMM_LOCK_DIRECTORY", str(locks))
 
 
 @pytest.fixture(autouse=True)

@@ -17,8 +17,7 @@ from tests.measure.sample_records import measurement, untimed
 
 
 @pytest.fixture(autouse=True)
-def _own_locks_and_quick_ceilings(monkeypatch, tmp_path):
-    monkeypatch.setenv("KSMM_LOCK_DIRECTORY", str(tmp_path / "locks"))
+def _quick_ceilings(monkeypatch):
     rates = {"float32": 1e11, "float16": 1e11, "bfloat16": 1e11}
     monkeypatch.setattr(cli, "quick_ceilings", lambda *arguments, **more: Ceilings("cpu-x86_64", 1e10, rates))
 

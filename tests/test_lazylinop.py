@@ -83,10 +83,9 @@ def test_x_is_not_copied(installed, monkeypatch) -> None:
     assert y.data_ptr() == array.__array_interface__["data"][0]
 
 
-def test_it_is_in_the_time_report(installed, capsys, monkeypatch, tmp_path) -> None:
+def test_it_is_in_the_time_report(installed, capsys) -> None:
     from ksmm import cli
 
-    monkeypatch.setenv("KSMM_LOCK_DIRECTORY", str(tmp_path))
     line = "time 1,16,8,2 --layout batch_last --batch 64 --device cpu --max-seconds 0.02 --implementations lazylinop"
     assert cli.main(line.split()) == 0
     assert "lazylinop" in capsys.readouterr().out

@@ -41,11 +41,6 @@ JOB = textwrap.dedent(
 )
 
 
-@pytest.fixture(autouse=True)
-def _own_locks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("KSMM_LOCK_DIRECTORY", str(tmp_path / "locks"))
-
-
 @pytest.fixture
 def run_job(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess]:
     """Runs a job in a process: run_job(code, *arguments); the code may plant implementations and must call run(...)."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 import torch
@@ -41,11 +40,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     own = Clock()
     monkeypatch.setattr(timer, "clock", own)
     return own
-
-
-@pytest.fixture(autouse=True)
-def _own_locks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("KSMM_LOCK_DIRECTORY", str(tmp_path / "locks"))
 
 
 def exact(packed: Packed, x: torch.Tensor) -> torch.Tensor:

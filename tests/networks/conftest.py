@@ -53,8 +53,3 @@ def _one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
-
-
-@pytest.fixture(autouse=True)
-def _own_lock(monkeypatch, tmp_path):
-    monkeypatch.setenv("KSMM_LOCK_DIRECTORY", str(tmp_path / "locks"))

@@ -48,7 +48,6 @@ def own_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """The user's file, which is not there yet, instead of the one of who runs the tests; no file ships."""
     path = tmp_path / "tuned" / "mine.json"
     monkeypatch.setenv(knowledge.FILE_VARIABLE, str(path))
-    monkeypatch.setenv("KSMM_LOCK_DIRECTORY", str(tmp_path / "locks"))
     monkeypatch.setattr(knowledge, "SHIPPED", tmp_path / "shipped")
     monkeypatch.setattr(numbers, "_numbers", {})
     tuning.forget()

@@ -93,9 +93,8 @@ def kill_all_of(run: Run) -> None:
 
 
 @pytest.fixture
-def start(tmp_path, monkeypatch):
+def start(tmp_path):
     """Starts runs in one folder, and makes sure that nothing of them outlives the test."""
-    monkeypatch.setenv("KSMM_LOCK_DIRECTORY", str(tmp_path / "locks"))
     runs = []
 
     def run(*command: str) -> Run:

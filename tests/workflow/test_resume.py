@@ -15,8 +15,7 @@ from tests.workflow.conftest import run_snakemake
 pytestmark = pytest.mark.workflow
 
 
-def test_one_run_of_resume_mends_what_was_spoilt(copied_run, monkeypatch):
-    monkeypatch.setenv("KSMM_LOCK_DIRECTORY", str(copied_run / "locks"))
+def test_one_run_of_resume_mends_what_was_spoilt(copied_run):
     (results,) = (copied_run / "results").iterdir()
     good, spoilt = sorted((results / "time" / "records").glob("*.json"))
     changed = spoilt.stat()
