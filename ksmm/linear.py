@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+import torch.fx
 from torch import nn
 
 from ksmm.functional import choose, ks_matmul, multiply_packed
@@ -15,6 +16,8 @@ from ksmm.operands import autocasts, check_bias, flatten_batch, is_empty, is_tra
 from ksmm.patterns import Chain, Pattern
 from ksmm.problem import DTYPES, check_layout, dtype_name
 from ksmm.reference import to_dense
+
+torch.fx.wrap("ks_matmul")  # a node of what torch.fx.symbolic_trace reads, which does not look into it
 
 PARAMETER_DTYPES = (*DTYPES.values(), torch.float64)
 """What weights can be: the kernel takes all but float64, which other implementations multiply."""
@@ -135,6 +138,7 @@ class KSLinear(nn.Module):
     def _uses_frozen(self, x: torch.Tensor) -> bool:
         return (
             len(self._frozen) > 0  # torch.compile cannot trace bool() of a list
+            and isinstance(x, torch.Tensor)  # torch.fx.symbolic_trace comes with something else
             and not torch.is_grad_enabled()
             and not autocasts(x.device.type)
             and not is_transformed()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import io
 import math
+import pickle
 import re
 
 import pytest
 import torch
+import torch.fx
 from torch import nn
 from torch.nn.utils import prune
 
@@ -103,6 +105,24 @@ def test_compiles_with_inductor() -> None:
     torch.compiler.reset()
     x = torch.randn(6, layer.in_features)
     torch.testing.assert_close(torch.compile(layer, fullgraph=True)(x), layer(x))
+
+
+@pytest.mark.parametrize("is_frozen", [False, True])
+@pytest.mark.parametrize(("name", "layout"), COMBINATIONS)
+def test_is_read_by_fx(name: str, layout: str, is_frozen: bool) -> None:
+    layer = ksmm.KSLinear(CHAIN, layout=layout, implementation=name)
+    x = torch.randn(5, layer.in_features)
+    with torch.set_grad_enabled(not is_frozen):
+        if is_frozen:
+            layer.freeze()
+        read = torch.fx.symbolic_trace(nn.Sequential(layer))
+        products = [node for node in read.graph.nodes if node.target is ksmm.ks_matmul]
+        assert len(products) == len(CHAIN)
+        again = pickle.loads(pickle.dumps(read))
+        torch.testing.assert_close(call(again, x, layout), call(layer, x, layout))
+        with torch.no_grad():  # the parameters are the layer's own
+            layer.factors[0].mul_(2)
+        torch.testing.assert_close(call(read, x, layout), call(layer, x, layout))
 
 
 def test_one_state_for_all_implementations_and_layouts() -> None:
