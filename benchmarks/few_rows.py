@@ -4,7 +4,8 @@
     python benchmarks/few_rows.py --patterns 1,48,48,2 1,64,64,3 --batches 77 1024 25088    # of any number, too
 
 A row for each factor, batch size and configuration, `chosen` for the cost model's choice. The times are of products
-replayed from a CUDA graph, which follow each other; the weights come from the L2 cache.
+replayed from a CUDA graph, which follow each other; the weights come from the L2 cache. A CPU has one row for each
+factor and batch size, and no configurations.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ def main() -> None:
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 2, 4, 8, 16, 32])
     parser.add_argument("--dtype", default="float16", choices=list(DTYPES))
     parser.add_argument("--layout", default="batch_first", choices=LAYOUTS)
+    parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
     parser.add_argument("--badly-scaled", action="store_true", help="weights in float32 that are 10^±15 apart")
     parser.add_argument("--max-seconds", type=float, default=0.05, help="for each number")
     arguments = parser.parse_args()
@@ -43,16 +45,17 @@ def main() -> None:
     writer.writerow(["pattern", "batch_size", "dtype", "layout", "configuration", "chosen", "time_s"])
     for pattern in arguments.patterns:
         for batch in arguments.batches:
-            problem = Problem(pattern, batch, DTYPES[arguments.dtype], arguments.layout, "cuda")
+            problem = Problem(pattern, batch, DTYPES[arguments.dtype], arguments.layout, arguments.device)
             kernel = implementation_for(problem, "kernel")
             inputs = make_inputs(problem, protocol.seed)
             if arguments.badly_scaled:
                 inputs.weight.mul_(10 ** torch.empty_like(inputs.weight).uniform_(-15, 15))
             packed = kernel.pack(inputs.weight, problem.layout)
             with timer.strict_precision(), torch.no_grad():
-                for place, (name, number) in enumerate(kernel.configurations(packed, inputs.x).items()):
+                configurations = kernel.configurations(packed, inputs.x) or {"": -1}
+                for place, (name, number) in enumerate(configurations.items()):
                     product = functools.partial(kernel.matmul_in, number, packed, inputs.x)
-                    seconds = seconds_without_launch(product, "cuda", protocol)
+                    seconds = seconds_without_launch(product, arguments.device, protocol)
                     row = [pattern, batch, arguments.dtype, arguments.layout, name, place == 0]
                     writer.writerow([*row, f"{seconds:.4g}"])
             sys.stdout.flush()

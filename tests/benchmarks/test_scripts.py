@@ -43,6 +43,44 @@ def test_a_number_for_every_problem(script: str, rows: int, last: str) -> None:
     assert all(float(row[last]) > 0 for row in table)
 
 
+TINY = ["few_rows", "--device", "cpu", "--dtype", "float32", "--patterns", "2,16,16,4", "--max-seconds", "0.002"]
+
+
+def in_turns(*options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(FOLDER / "builds_in_turns.py"), *options]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.usefixtures("kernel_library")
+@pytest.mark.parametrize("device", ["cpu"])
+def test_two_builds_in_turns() -> None:
+    tree = str(FOLDER.parent)
+    done = in_turns(tree, tree, "--rounds", "2", "--", *TINY, "--batches", "8", "80")
+    assert done.returncode == 0, done.stderr
+    table = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert [(row["pattern"], row["batch_size"]) for row in table] == [("2,16,16,4", "8"), ("2,16,16,4", "80")]
+    for row in table:
+        assert 0 < float(row["least"]) <= float(row["most"])
+        both = float(row["first_s"]), float(row["second_s"])
+        assert float(row["second_over_first"]) == pytest.approx(both[1] / both[0], rel=1e-2)
+
+
+@pytest.mark.usefixtures("kernel_library")
+@pytest.mark.parametrize("device", ["cpu"])
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--", "no_script"], "no_script.py is not there; name a script of that folder"),
+        (["--column", "hours", "--", *TINY, "--batches", "8"], "few_rows has no column hours; name one of pattern, "),
+    ],
+)
+def test_what_builds_in_turns_cannot_compare_is_named(options: list[str], said: str) -> None:
+    done = in_turns(str(FOLDER.parent), str(FOLDER.parent), *options)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_the_host_time_of_every_layer() -> None:
     command = [sys.executable, str(FOLDER / "host_time.py"), "--device", "cpu", "--calls", "2", "--rounds", "1"]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
