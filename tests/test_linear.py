@@ -7,11 +7,12 @@ import io
 import math
 import pickle
 import re
+import warnings
 
 import pytest
 import torch
 import torch.fx
-from torch import nn
+from torch import distributed, nn
 from torch.nn.utils import prune
 
 import ksmm
@@ -70,6 +71,17 @@ def test_gradients_equal_those_of_the_dense_product(name: str, layout: str) -> N
     expected = torch.autograd.grad(nn.functional.linear(x, layer.to_dense(), layer.bias), leaves, y_gradient)
     for gradient, reference in zip(gradients, expected, strict=True):
         torch.testing.assert_close(gradient, reference, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("chain", [CHAIN, [(1, 8, 6, 1)], [(3, 8, 4, 1)], [(1, 4, 8, 4)]])
+@pytest.mark.parametrize(("name", "layout"), COMBINATIONS)
+def test_gradients_have_the_strides_of_their_parameters(
+    name: str, layout: str, chain: list[tuple[int, int, int, int]]
+) -> None:
+    layer = ksmm.KSLinear(chain, layout=layout, implementation=name)
+    call(layer, torch.randn(5, layer.in_features), layout).square().sum().backward()
+    for parameter in layer.parameters():  # DistributedDataParallel compares them, those of single elements too
+        assert parameter.grad.stride() == parameter.stride()
 
 
 @pytest.mark.parametrize(("name", "layout"), COMBINATIONS)
@@ -205,6 +217,21 @@ def test_trains_like_any_module() -> None:
         optimizer.step()
         losses.append(loss.item())
     assert losses[-1] < 0.5 * losses[0]
+
+
+@pytest.mark.skipif(not (distributed.is_available() and distributed.is_gloo_available()), reason="no gloo")
+def test_trains_in_distributed_data_parallel() -> None:
+    x = torch.randn(4, 96)
+    layer = ksmm.KSLinear([(1, 64, 48, 2), (2, 48, 48, 1)])
+    (expected,) = torch.autograd.grad(layer(x).square().sum(), [layer.factors[1]])
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # gradients in an order that it would have to copy
+            nn.parallel.DistributedDataParallel(layer)(x).square().sum().backward()
+    finally:
+        distributed.destroy_process_group()
+    torch.testing.assert_close(layer.factors[1].grad, expected)
 
 
 def test_says_what_it_is() -> None:

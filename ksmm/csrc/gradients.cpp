@@ -72,16 +72,22 @@ at::Tensor planes_of_rows(const at::Tensor& features, const c10::SymInt& a, cons
       .transpose(0, 1);
 }
 
+// (a, d, b, c) as (a, b, c, d). With d = 1 that is contiguous, and has the strides of a weight that is: these are
+// compared where gradients are put together (DistributedDataParallel), also those of a single element.
+at::Tensor in_canonical_order(const at::Tensor& planes) {
+  return planes.sym_size(1).maybe_as_int() == 1 ? planes.select(1, 0).unsqueeze(-1) : planes.permute({0, 2, 3, 1});
+}
+
 // Σ_n ∂Y[n, i, r, j] X[n, i, k, j], as batched matrix products, of (a, b, c, d).
 at::Tensor weight_gradient_first(const at::Tensor& x, const at::Tensor& y_gradient, c10::SymIntArrayRef sizes) {
   const c10::SymInt &a = sizes[0], &b = sizes[1], &c = sizes[2], &d = sizes[3];
   const at::Tensor products = at::bmm(planes_of_rows(y_gradient, a, b, d).transpose(1, 2), planes_of_rows(x, a, c, d));
-  return products.reshape_symint({a, d, b, c}).permute({0, 2, 3, 1});
+  return in_canonical_order(products.reshape_symint({a, d, b, c}));
 }
 
 // As above, of ∂Y[i, r, j, n] and X[i, k, j, n].
 at::Tensor weight_gradient_last(const at::Tensor& x, const at::Tensor& y_gradient, c10::SymIntArrayRef sizes) {
-  return ksmm::operators::weight_gradient_batched(x, y_gradient, sizes[0], sizes[3]).permute({0, 2, 3, 1});
+  return in_canonical_order(ksmm::operators::weight_gradient_batched(x, y_gradient, sizes[0], sizes[3]));
 }
 
 // By the kernel of the device, which has no gradients of its own.
@@ -96,7 +102,7 @@ at::Tensor weight_gradient_by_kernel(const at::Tensor& x, const at::Tensor& y_gr
           .typed<at::Tensor(const at::Tensor&, const at::Tensor&, c10::SymInt, c10::SymInt, int64_t)>();
   const at::AutoDispatchBelowADInplaceOrView guard;
   if (first(layout)) return of_first.call(x, y_gradient, sizes[0], sizes[3], -1);
-  return of_last.call(x, y_gradient, sizes[0], sizes[3]).permute({0, 2, 3, 1});
+  return in_canonical_order(of_last.call(x, y_gradient, sizes[0], sizes[3]));
 }
 
 // Whether it is the faster way. In float32 batch_last is summed in parts, which pays where tiles are fewer than four

@@ -55,7 +55,13 @@ class Implementation(ABC):
         """Converts the canonical weight, of shape (a, b, c, d); done once for many products."""
 
     def pack_once(self, weight: torch.Tensor, layout: str) -> Packed:
-        """As `pack`, for weights that are used once; what it returns may share their memory."""
+        """As `pack`, for weights that are used once; what it returns may share their memory.
+
+        The gradient has the strides of the weight, also those of a single element, which are only numbers, but which
+        torch.nn.parallel.DistributedDataParallel compares.
+        """
+        if weight.requires_grad and weight.is_contiguous():
+            weight = weight.reshape(-1).view(weight.shape)
         return self.pack(weight, layout)
 
     @abstractmethod
