@@ -124,6 +124,25 @@ def build_minutes(device_type: str, attempt: int = 1) -> int:
     return _minutes(60 * BUILD_MINUTES.get(device_type, 10) * attempt)
 
 
-def _minutes(seconds: float) -> int:
-    minutes = math.ceil(seconds / 60)
+def at_most(minutes: int) -> int:
+    """These minutes, or as many as a job may ask for (MOST_MINUTES_VARIABLE) where that is less."""
     return min(minutes, int(os.environ.get(MOST_MINUTES_VARIABLE, minutes)))
+
+
+def member_minutes(minutes: int, members: int, cores: int) -> int:
+    """Minutes of a member of a group of short jobs, which ask for the sum of what does not run side by side.
+
+    Args:
+        minutes: what one asks for by itself.
+        members: of the group.
+        cores: how many of them run side by side.
+
+    Returns:
+        As much, or less where all of them would ask for more than a job may; at least 1.
+    """
+    rounds = math.ceil(members / cores)
+    return max(1, min(minutes, at_most(minutes * rounds) // rounds))
+
+
+def _minutes(seconds: float) -> int:
+    return at_most(math.ceil(seconds / 60))

@@ -129,7 +129,7 @@ def default_resources(site: dict[str, Any]) -> dict[str, int | str]:
         "slurm_extra": site["extra"],
     }
     # disk_mb is not asked for; without a value Snakemake would compute one from files that are not there yet
-    return {"mem_mb": 2000, "disk_mb": 1000, "runtime": 20, **_quoted(texts)}
+    return {"mem_mb": 2000, "disk_mb": 1000, "runtime": min(20, site["most_minutes"] or 20), **_quoted(texts)}
 
 
 def gpu_resources(site: dict[str, Any]) -> dict[str, dict[str, int | str]]:

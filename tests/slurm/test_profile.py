@@ -90,6 +90,8 @@ def test_a_partition_with_a_limit(monkeypatch):
     assert cost_model.network_minutes(90, protocol) == 60
     assert cost_model.network_minutes(1, protocol) < 60
     assert cost_model.build_minutes("cuda", 3) == 60
+    assert (cost_model.at_most(20), cost_model.at_most(90)) == (20, 60)
+    assert slurm_site.default_resources({**FULL, "most_minutes": 10})["runtime"] == 10
 
 
 def test_jobs_that_hold_a_gpu_go_where_gpus_are():
@@ -125,6 +127,8 @@ def test_every_rule_that_runs_something_says_its_time_and_memory():
         if re.search(r"^ +shell:$", text, flags=re.MULTILINE):
             for resource in ("mem_mb", "runtime"):
                 assert re.search(rf"^ +{resource}=", text, flags=re.MULTILINE), (name, resource)
+            # a bare number would know nothing of most_minutes
+            assert not re.search(r"^ +runtime=\d", text, flags=re.MULTILINE), name
 
 
 def dry_run(tmp_path, *arguments: str, **changes) -> str:

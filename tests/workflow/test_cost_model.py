@@ -54,3 +54,22 @@ def test_more_patterns_implementations_and_attempts_ask_for_more():
 def test_bmm_is_measured_twice():
     long = {"max_seconds": 600.0, "max_samples": 50}
     assert minutes(["1,1024,1024,64"], names=("bmm",), **long) > minutes(["1,1024,1024,64"], names=("kernel",), **long)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "members", "cores", "most", "each"),
+    [
+        (5, 37, 8, None, 5),
+        (5, 37, 8, 25, 5),
+        (5, 37, 8, 20, 4),
+        (5, 37, 1, 60, 1),
+        (30, 3, 8, 20, 20),
+        (5, 100, 1, 60, 1),
+    ],
+)
+def test_members_of_a_group_share_what_a_job_may_ask_for(monkeypatch, minutes, members, cores, most, each):
+    if most is None:
+        monkeypatch.delenv(cost_model.MOST_MINUTES_VARIABLE, raising=False)
+    else:
+        monkeypatch.setenv(cost_model.MOST_MINUTES_VARIABLE, str(most))
+    assert cost_model.member_minutes(minutes, members, cores) == each

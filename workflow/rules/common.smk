@@ -43,6 +43,11 @@ def drawable(kind):
     ]
 
 
+def drawn():
+    """What is drawn in this run: the members of the group `drawing`."""
+    return drawable("figure") + drawable("table")
+
+
 def table_of_script(wildcards):
     """The table that a figure or table is drawn from."""
     return RESULTS / f"{plan()[wildcards.name]['study']}.csv"

@@ -25,7 +25,7 @@ if run.measures:
         resources:
             gpu=TIMING_GPUS,
             mem_mb=16000,
-            runtime=60,
+            runtime=cost_model.at_most(60),
         params:
             script=lambda wildcards, threads: ROOT / "workflow/scripts/count_kernel.py",
             patterns=config["counters"]["patterns"],
@@ -64,7 +64,7 @@ rule draw_counters:
     threads: 1
     resources:
         mem_mb=2000,
-        runtime=20,
+        runtime=cost_model.at_most(20),
     message:
         "Drawing the counters in {input.counters}"
     shell:

@@ -122,7 +122,7 @@ rule aggregate_energy:
     threads: 1
     resources:
         mem_mb=2000,
-        runtime=20,
+        runtime=cost_model.at_most(20),
     params:
         rejected=RESULTS / "energy/rejected",
         journal=RESULTS / "energy/journal",

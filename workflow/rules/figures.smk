@@ -24,7 +24,7 @@ checkpoint plan_figures:
     threads: 1
     resources:
         mem_mb=2000,
-        runtime=20,
+        runtime=cost_model.at_most(20),
     params:
         script=ROOT / "figures/plan.py",
     message:
@@ -60,7 +60,7 @@ rule draw_figure:
     threads: 1
     resources:
         mem_mb=2000,
-        runtime=5,
+        runtime=lambda wildcards: cost_model.member_minutes(5, len(drawn()), workflow.cores),
     params:
         about=lambda wildcards: plan()[wildcards.name],
     message:
@@ -88,7 +88,7 @@ rule draw_table:
     threads: 1
     resources:
         mem_mb=2000,
-        runtime=5,
+        runtime=lambda wildcards: cost_model.member_minutes(5, len(drawn()), workflow.cores),
     params:
         about=lambda wildcards: plan()[wildcards.name],
     message:
@@ -120,7 +120,7 @@ rule draw_tuned:
     threads: 1
     resources:
         mem_mb=2000,
-        runtime=20,
+        runtime=cost_model.at_most(20),
     message:
         "Drawing tuned against untuned from {input.tuning}"
     shell:

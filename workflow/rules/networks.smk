@@ -116,7 +116,7 @@ rule aggregate_networks:
     threads: 1
     resources:
         mem_mb=2000,
-        runtime=20,
+        runtime=cost_model.at_most(20),
     params:
         rejected=RESULTS / "networks/rejected",
         journal=RESULTS / "networks/journal",

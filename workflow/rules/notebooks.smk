@@ -20,7 +20,7 @@ rule execute_notebook:
     threads: 1
     resources:
         mem_mb=2000,
-        runtime=30,
+        runtime=lambda wildcards: cost_model.member_minutes(30, len(executed_notebooks()), workflow.cores),
     params:
         device=run.device,
         layout="both",

@@ -20,7 +20,7 @@ rule write_report:
     threads: 1
     resources:
         mem_mb=2000,
-        runtime=20,
+        runtime=cost_model.at_most(20),
     params:
         snakefile=ROOT / "Snakefile",
         config=json.dumps(config),

@@ -114,7 +114,7 @@ rule aggregate:
     threads: 1
     resources:
         mem_mb=2000,
-        runtime=20,
+        runtime=cost_model.at_most(20),
     params:
         rejected=RESULTS / "time/rejected",
         journal=RESULTS / "time/journal",

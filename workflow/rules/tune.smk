@@ -65,7 +65,7 @@ rule compare_tuned:
     threads: 1
     resources:
         mem_mb=2000,
-        runtime=20,
+        runtime=cost_model.at_most(20),
     message:
         "Comparing tuned with untuned in {input.tuning}"
     shell:
