@@ -140,7 +140,7 @@ def member_minutes(minutes: int, members: int, cores: int) -> int:
     Returns:
         As much, or less where all of them would ask for more than a job may; at least 1.
     """
-    rounds = math.ceil(members / cores)
+    rounds = max(1, math.ceil(members / cores))  # one figure may be asked for that is none of the run's
     return max(1, min(minutes, at_most(minutes * rounds) // rounds))
 
 

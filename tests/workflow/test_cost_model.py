@@ -65,6 +65,7 @@ def test_bmm_is_measured_twice():
         (5, 37, 1, 60, 1),
         (30, 3, 8, 20, 20),
         (5, 100, 1, 60, 1),
+        (5, 0, 8, 60, 5),
     ],
 )
 def test_members_of_a_group_share_what_a_job_may_ask_for(monkeypatch, minutes, members, cores, most, each):

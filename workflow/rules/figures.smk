@@ -60,7 +60,7 @@ rule draw_figure:
     threads: 1
     resources:
         mem_mb=2000,
-        runtime=lambda wildcards: cost_model.member_minutes(5, len(drawn()), workflow.cores),
+        runtime=drawing_runtime,
     params:
         about=lambda wildcards: plan()[wildcards.name],
     message:
@@ -88,7 +88,7 @@ rule draw_table:
     threads: 1
     resources:
         mem_mb=2000,
-        runtime=lambda wildcards: cost_model.member_minutes(5, len(drawn()), workflow.cores),
+        runtime=drawing_runtime,
     params:
         about=lambda wildcards: plan()[wildcards.name],
     message:

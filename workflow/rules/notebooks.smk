@@ -1,5 +1,8 @@
 # Each notebook, executed once for each dtype in the table.
 
+# At most, known before the table is there.
+NOTEBOOK_JOBS = len(run.notebooks) * len(MEASURED.get("dtypes", []))
+
 
 rule execute_notebook:
     input:
@@ -20,7 +23,7 @@ rule execute_notebook:
     threads: 1
     resources:
         mem_mb=2000,
-        runtime=lambda wildcards: cost_model.member_minutes(30, len(executed_notebooks()), workflow.cores),
+        runtime=cost_model.member_minutes(30, NOTEBOOK_JOBS, workflow.cores),
     params:
         device=run.device,
         layout="both",
