@@ -28,7 +28,8 @@ def times(tree: Path, script: str, options: list[str], column: str) -> tuple[Row
     What the cost model chose is no part of it: builds may differ in that.
 
     Raises:
-        ValueError: the tree has no such script, or that has no such column.
+        ValueError: the tree has no such script, or that has no such column, no numbers in it, or rows that nothing in
+            front of it tells apart.
         subprocess.CalledProcessError: the script failed; what it said is on the standard error.
     """
     path = tree.resolve() / "benchmarks" / f"{script}.py"
@@ -41,8 +42,14 @@ def times(tree: Path, script: str, options: list[str], column: str) -> tuple[Row
     if column not in names:
         raise ValueError(f"{script} has no column {column}; name one of {', '.join(names)} with --column")
     keys = [number for number, name in enumerate(names[: names.index(column)]) if name != "chosen"]
-    found = {tuple(row[key] for key in keys): float(row[names.index(column)]) for row in rows}
-    return tuple(names[key] for key in keys), found
+    columns = tuple(names[key] for key in keys)
+    try:
+        found = {tuple(row[key] for key in keys): float(row[names.index(column)]) for row in rows}
+    except ValueError as error:
+        raise ValueError(f"column {column} of {script}: {error}; name one of numbers with --column") from error
+    if len(found) < len(rows):
+        raise ValueError(f"rows of {script} are the same in {', '.join(columns)}; ask for each of them once")
+    return columns, found
 
 
 def main() -> None:
@@ -55,6 +62,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--column", default="time_s", help="the time, behind the columns that tell rows apart")
     arguments = parser.parse_args()
+    if arguments.rounds < 1:
+        parser.error(f"--rounds is {arguments.rounds}; at least one is needed")
     trees = (arguments.first, arguments.second)
     rounds: list[list[dict[Row, float]]] = []
     names: Row = ()
@@ -68,9 +77,11 @@ def main() -> None:
             rounds[-1].append(found)
     writer = csv.writer(sys.stdout)
     writer.writerow([*names, "first_s", "second_s", "second_over_first", "least", "most"])
-    for row in rounds[0][0]:
-        if any(row not in found for both in rounds for found in both):
-            continue  # a configuration that one of them has not
+    of_all = [found for both in rounds for found in both]
+    for row in dict.fromkeys(row for found in of_all for row in found):
+        if any(row not in found for found in of_all):  # a configuration, for example
+            sys.stderr.write(f"{', '.join(row)}: not in both trees, left out\n")
+            continue
         pairs = [(first[row], second[row]) for first, second in rounds]
         first, second = (statistics.median(values) for values in zip(*pairs, strict=True))
         ratios = [after / before for before, after in pairs]

@@ -31,7 +31,8 @@ def weight_gradient(
         of_y, of_x = y_gradient.reshape(a, b, d, n).permute(0, 2, 1, 3), x.reshape(a, c, d, n).permute(0, 2, 3, 1)
     # not einsum, which gradients of several outputs at a time (is_grads_batched) know nothing of
     planes = torch.matmul(of_y, of_x)
-    return planes.select(1, 0).unsqueeze(-1) if d == 1 else planes.permute(0, 2, 3, 1)  # as pack_once of Implementation
+    # with d = 1 contiguous, with the strides of a weight that is: Implementation.pack_once says who compares them
+    return planes.select(1, 0).unsqueeze(-1) if d == 1 else planes.permute(0, 2, 3, 1)
 
 
 def fake_product(x: torch.Tensor, weight: torch.Tensor, layout: str, *_: object) -> torch.Tensor:

@@ -14,6 +14,8 @@ from tests.processes import Together, rank
 TOLERANCES = {torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}
 """Relative error (Frobenius) against float64: about ten times the rounding of one result."""
 
+_LOCKS = itertools.count()
+
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The order of tests that several processes share."""
@@ -44,13 +46,10 @@ def kernel_library(device: str) -> None:
         pytest.skip(reason)
 
 
-_numbers = itertools.count()
-
-
 @pytest.fixture(autouse=True)
 def _own_locks(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Each test locks devices for itself, and never waits for what else measures on the machine."""
-    locks = tmp_path_factory.getbasetemp() / f"locks-{next(_numbers)}"
+    locks = tmp_path_factory.getbasetemp() / f"locks-{next(_LOCKS)}"
     monkeypatch.setenv("KSMM_LOCK_DIRECTORY", str(locks))
 
 

@@ -71,6 +71,12 @@ def test_two_builds_in_turns() -> None:
     ("options", "said"),
     [
         (["--", "no_script"], "no_script.py is not there; name a script of that folder"),
+        (["--rounds", "0", "--", *TINY, "--batches", "8"], "--rounds is 0; at least one is needed"),
+        (
+            ["--", *TINY, "--batches", "8", "8"],
+            "rows of few_rows are the same in pattern, ",
+        ),
+        (["--column", "layout", "--", *TINY, "--batches", "8"], "column layout of few_rows: could not convert"),
         (["--column", "hours", "--", *TINY, "--batches", "8"], "few_rows has no column hours; name one of pattern, "),
     ],
 )
