@@ -45,12 +45,11 @@ __device__ void feed_resident(const ResidentTask& task, const ResidentMemory<Til
 template <class T, class Tile, int D>
 __device__ void make_matrix(const ResidentTask& task, const ResidentMemory<Tile>& memory,
                             const ResidentPlace<Tile>& place) {
-  // Two barriers, and not one twice: racecheck does not tell the reads between from those of the next matrix.
-  constexpr int before = Tile::warpgroups + 1, behind = before + 1;
+  constexpr int all = Tile::warpgroups + 1;  // a barrier
   int thread = static_cast<int>(threadIdx.x);
   asm volatile("" : "+r"(thread));  // what depends on it shall take no registers while sums do
   const int column = place.r + thread;
-  synchronize(before, Tile::consumers);  // none multiplies by the matrix before it any more
+  synchronize(all, Tile::consumers);  // none multiplies by the matrix before it any more
   float bias = 0;
   if (task.bias != nullptr && thread < Tile::columns && column < task.b)
     bias =
@@ -59,7 +58,7 @@ __device__ void make_matrix(const ResidentTask& task, const ResidentMemory<Tile>
                                                                                  memory.weight);
   if (thread < Tile::columns) memory.shared->bias[thread] = bias;
   fence_for_engines();
-  synchronize(behind, Tile::consumers);
+  synchronize(all, Tile::consumers);
 }
 
 // From the bias, or the zeros in its place: to ask which would take registers.
