@@ -41,10 +41,11 @@ __device__ void feed_resident(const ResidentTask& task, const ResidentMemory<Til
   }
 }
 
-// All warpgroups that multiply make the matrix of a place, and bring its bias.
+// All warpgroups that multiply make the matrix of a place, and bring its bias. They wait for each other at a barrier in
+// shared memory: one with a number racecheck did not take for an order of what is written before and read behind it.
 template <class T, class Tile, int D>
 __device__ void make_matrix(const ResidentTask& task, const ResidentMemory<Tile>& memory,
-                            const ResidentPlace<Tile>& place) {
+                            const ResidentPlace<Tile>& place, uint32_t phase) {
   constexpr int all = Tile::warpgroups + 1;  // a barrier
   int thread = static_cast<int>(threadIdx.x);
   asm volatile("" : "+r"(thread));  // what depends on it shall take no registers while sums do
@@ -58,7 +59,8 @@ __device__ void make_matrix(const ResidentTask& task, const ResidentMemory<Tile>
                                                                                  memory.weight);
   if (thread < Tile::columns) memory.shared->bias[thread] = bias;
   fence_for_engines();
-  synchronize(all, Tile::consumers);
+  memory.shared->made.arrive();
+  memory.shared->made.wait(phase);
 }
 
 // From the bias, or the zeros in its place: to ask which would take registers.
@@ -105,10 +107,12 @@ __device__ void multiply_resident(const ResidentTask& task, const ResidentMemory
   VariableRing ring{task.stages};
   ring.skip(warpgroup * task.k_steps);
   uint32_t phase_of_other = warpgroup == 0;  // the first tile waits for no other
+  uint32_t phase_of_matrix = 0;
   int tile = range.first + warpgroup;
   for (int first = range.first; first < range.last;) {
     const ResidentPlace<Tile> place(task, first);
-    make_matrix<T, Tile, D>(task, memory, place);
+    make_matrix<T, Tile, D>(task, memory, place, phase_of_matrix);
+    phase_of_matrix ^= 1;
     first = min(range.last, place.first + task.row_tiles);
     for (; tile < first; tile += Tile::warpgroups) {
       start_resident<Tile>(sums, shared);

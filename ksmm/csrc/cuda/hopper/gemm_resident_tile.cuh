@@ -55,6 +55,7 @@ template <class Tile>
 struct ResidentShared {
   Barrier full[Tile::most_stages], empty[Tile::most_stages];
   Barrier turn[Tile::warpgroups];        // whether all products of the tile before have begun
+  Barrier made;                          // whether the matrix and its bias are there
   alignas(8) float bias[Tile::columns];  // zeros where there is none
 
   // By the first threads of the block; a stage is read by one warpgroup.
@@ -62,6 +63,7 @@ struct ResidentShared {
     const int thread = static_cast<int>(threadIdx.x);
     if (thread < stages) full[thread].init(1), empty[thread].init(1);
     if (thread < Tile::warpgroups) turn[thread].init(128);
+    if (thread == 0) made.init(Tile::consumers);
     if (thread < 32) publish_barriers();
   }
 };

@@ -17,6 +17,7 @@ constexpr int shifted_strip = 128, shifted_pitch = 160;  // n of a box, and floa
 enum class Arithmetic { tf32, parts, halves };
 
 constexpr int consumer_threads = 256, consumer_barrier = 1;  // those that multiply, and the number of their barrier
+constexpr int warp_barriers = consumer_barrier + 1;          // the first of those that each of their warps has
 
 // PLANES values of j and ROWS of b, for each of two warpgroups BLOCKS times 64 of the batch: of different rows, or
 // (SPLIT) of the same rows and half of the planes each; K of c at a time, FRESH of them summed before they join the
