@@ -180,8 +180,9 @@ struct HalvesConsumer {
       const int plane = Tile::in_batch_last ? 0 : unit % Tile::warpgroup_planes;
       const uint64_t here = weight + plane * Tile::rows * Tile::row_bytes / 16 + k0 * (Tile::row_bytes / Tile::k) / 16;
       multiply_step(step, unit, unit_before, here);
-      if (step == 0 && before != nullptr && lane == 0) {
-        if constexpr (Tile::keeps_stage) wait_for_store_reads<0>();  // Y of the tile before may still leave from there
+      if (step == 0 && before != nullptr && (lane == 0 || Tile::givers == consumer_threads)) {
+        // Y of the tile before may still leave from there
+        if (Tile::keeps_stage && lane == 0) wait_for_store_reads<0>();
         before->arrive();
       }
     }

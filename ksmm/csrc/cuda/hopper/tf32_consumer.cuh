@@ -153,8 +153,9 @@ struct Tf32Consumer {
         step_joined(step, unit, unit_before, here);
       else
         step_alone(step, unit, unit_before, here);
-      if (step == 0 && before != nullptr && lane == 0) {
-        if constexpr (Tile::keeps_stage) wait_for_store_reads<0>();  // Y of the tile before may still leave from there
+      if (step == 0 && before != nullptr && (lane == 0 || Tile::givers == consumer_threads)) {
+        // Y of the tile before may still leave from there
+        if (Tile::keeps_stage && lane == 0) wait_for_store_reads<0>();
         before->arrive();
       }
     }

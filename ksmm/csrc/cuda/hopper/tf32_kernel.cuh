@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(Tile::threads, 1) multiply_tf32(const __grid_c
     for (int slot = 0; slot < Tile::stages; ++slot) {
       shared.full[slot].init(1);
       shared.split[slot].init(Tile::splitter_threads);
-      shared.empty[slot].init(consumer_threads / 32);
+      shared.empty[slot].init(Tile::givers);
     }
     publish_barriers();
     prefetch_map(task.x);

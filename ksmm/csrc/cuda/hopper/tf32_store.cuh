@@ -117,8 +117,6 @@ __device__ inline void store_runs(const Tf32Task& task, const float (&sums)[Tile
       }
     send_place<Tile>(task, at, place, r, n, lane);
   }
-  // Lane 0 gives the stage back for all, whose writes are done: for racecheck not by the __syncwarp() of send_place.
-  if constexpr (Tile::keeps_stage) synchronize(warp_barriers + (threadIdx.x - Tile::producer_threads) / 32, 32);
 }
 
 // The same number by number, where the copy engine does not take Y: rows of it are no multiple of 16 bytes.

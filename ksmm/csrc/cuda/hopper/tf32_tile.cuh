@@ -17,7 +17,6 @@ constexpr int shifted_strip = 128, shifted_pitch = 160;  // n of a box, and floa
 enum class Arithmetic { tf32, parts, halves };
 
 constexpr int consumer_threads = 256, consumer_barrier = 1;  // those that multiply, and the number of their barrier
-constexpr int warp_barriers = consumer_barrier + 1;          // the first of those that each of their warps has
 
 // PLANES values of j and ROWS of b, for each of two warpgroups BLOCKS times 64 of the batch: of different rows, or
 // (SPLIT) of the same rows and half of the planes each; K of c at a time, FRESH of them summed before they join the
@@ -81,6 +80,9 @@ struct Tf32Tile {
   static constexpr bool beside = staged && !SPLIT && left >= 2 * places_of_all;
   static constexpr bool keeps_stage = staged && !beside;  // which is given back during the next tile
   static constexpr int places = (beside ? left : stage_bytes) / places_of_all;
+  // Who gives a stage back: a lane of each warp, or, for what it wrote of Y there, each thread. One lane could for all
+  // of them, since __syncwarp() comes before; but racecheck does not follow that, and it took as long.
+  static constexpr int givers = keeps_stage && !SPLIT ? consumer_threads : consumer_threads / 32;
   static constexpr int staging_bytes = beside ? places * places_of_all : 0;
   static constexpr int shared_bytes = stages * stage_bytes + staging_bytes + 1024 + barrier_bytes;
 
