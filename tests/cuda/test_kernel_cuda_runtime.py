@@ -22,6 +22,17 @@ PATTERN = Pattern(2, 40, 56, 3)
 WIDE = Pattern(2, 64, 48, 16)  # the tile that asks for more than 48 KiB of shared memory
 
 
+def assert_gradients_close(
+    x: torch.Tensor, weight: torch.Tensor, layout: str, y_gradient: torch.Tensor, allowed: float
+) -> None:
+    """The gradients that x and the weight have, against those of the reference: relative errors of norms."""
+    x64, weight64 = (tensor.detach().double().requires_grad_() for tensor in (x, weight))
+    reference_matmul(weight64, x64, layout).backward(y_gradient.double())
+    for found, expected in ((x.grad, x64.grad), (weight.grad, weight64.grad)):
+        error = torch.linalg.vector_norm(found.double() - expected) / torch.linalg.vector_norm(expected)
+        assert error.item() < allowed
+
+
 @every_dtype
 @every_layout
 def test_runs_on_the_current_stream(operator, layout: str, dtype: torch.dtype) -> None:
@@ -91,6 +102,26 @@ def test_second_device(operator, pattern: Pattern, layout: str, dtype: torch.dty
 
 @every_dtype
 @every_layout
+@pytest.mark.parametrize("present", (0, 1))
+def test_auto_multiplies_where_the_operands_are(operator, present: int, layout: str, dtype: torch.dtype) -> None:
+    """And not on the present device, which is the one that a choice is looked up for where nothing else is said."""
+    if torch.cuda.device_count() < 2:
+        pytest.skip("only one CUDA device")
+    problem = Problem(PATTERN, 333, dtype, layout, "cuda")
+    with torch.cuda.device(present):
+        for device in ("cuda:0", "cuda:1"):
+            x, weight = (tensor.requires_grad_() for tensor in inputs(problem, device))
+            y = ksmm.ks_matmul(x, weight, layout, "auto")
+            y_gradient = torch.randn_like(y)
+            y.backward(y_gradient)
+            assert {y.device, x.grad.device, weight.grad.device} == {torch.device(device)}
+            expected = reference_matmul(weight.detach(), x.detach(), layout)
+            assert_close(y.detach(), expected, tolerance(dtype, PATTERN))
+            assert_gradients_close(x, weight, layout, y_gradient, 2 * tolerance(dtype, PATTERN))
+
+
+@every_dtype
+@every_layout
 @pytest.mark.parametrize("pattern", (PATTERN, WIDE, Pattern(1, 192, 48, 2), Pattern(6, 64, 64, 1)), ids=str)
 def test_gradients(operator, pattern: Pattern, layout: str, dtype: torch.dtype) -> None:
     problem = Problem(pattern, 64, dtype, layout, "cuda")
@@ -98,11 +129,7 @@ def test_gradients(operator, pattern: Pattern, layout: str, dtype: torch.dtype) 
     y = ksmm.ks_matmul(x, weight, layout, "kernel")
     y_gradient = torch.randn_like(y)
     y.backward(y_gradient)
-    x64, weight64 = (tensor.detach().double().requires_grad_() for tensor in (x, weight))
-    reference_matmul(weight64, x64, layout).backward(y_gradient.double())
-    for found, expected in ((x.grad, x64.grad), (weight.grad, weight64.grad)):
-        error = torch.linalg.vector_norm(found.double() - expected) / torch.linalg.vector_norm(expected)
-        assert error.item() < 2 * tolerance(dtype, pattern)
+    assert_gradients_close(x, weight, layout, y_gradient, 2 * tolerance(dtype, pattern))
 
 
 @every_layout
