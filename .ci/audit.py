@@ -16,14 +16,16 @@ _MOST_SECONDS = 180
 
 
 def main() -> int:
-    """Installs pip-audit into a folder that is removed again, and runs it on requirements-ci.txt."""
+    """Installs pip-audit into a folder that is removed again, and runs it on what CI installs."""
     with tempfile.TemporaryDirectory() as folder:
         python, report = Path(folder) / "venv" / "bin" / "python", Path(folder) / "report.json"
         commands = [
             [sys.executable, "-m", "venv", python.parents[1]],
             [python, "-m", "pip", "install", "--quiet", "--require-hashes", "-r", ROOT / ".ci/audit-requirements.txt"],
-            [python, "-m", "pip_audit", "--disable-pip", "--require-hashes", "-r", ROOT / "requirements-ci.txt"],
+            [python, "-m", "pip_audit", "--disable-pip", "--require-hashes"],
         ]
+        for name in ("requirements-ci.txt", ".ci/lazylinop-requirements.txt"):
+            commands[-1] += ["-r", ROOT / name]
         commands[-1] += ["--progress-spinner", "off", "--format", "json", "--output", report]
         try:
             for command in commands:
