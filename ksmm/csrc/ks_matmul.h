@@ -55,9 +55,13 @@ struct Operands {
 
 // Runs on the calling thread and on `parallel_for`'s.
 //
-// parallel_for(count, body, context) calls body(begin, end, context) on disjoint ranges that cover [0, count).
+// parallel_for.run(count, body, context) calls body(begin, end, context) on disjoint ranges that cover [0, count), on
+// so many threads at most.
 using Body = void (*)(int64_t begin, int64_t end, void* context);
-using ParallelFor = void (*)(int64_t count, Body body, void* context);
+struct ParallelFor {
+  int64_t threads;
+  void (*run)(int64_t count, Body body, void* context);
+};
 void multiply_cpu(const Problem& problem, const Operands& operands, ParallelFor parallel_for);
 // Whether this CPU has products of tiles (AMX), by which float32 is multiplied unless it is to be strict.
 bool multiplies_by_tiles();

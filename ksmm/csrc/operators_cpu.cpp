@@ -10,10 +10,12 @@ namespace {
 
 using namespace ksmm::operators;
 
-// PyTorch's own threads, as many as torch.set_num_threads says.
-void parallel_for(int64_t count, ksmm::Body body, void* context) {
+void run_in_parallel(int64_t count, ksmm::Body body, void* context) {
   at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) { body(begin, end, context); });
 }
+
+// PyTorch's own threads, as many as torch.set_num_threads says.
+ksmm::ParallelFor threads() { return {at::get_num_threads(), run_in_parallel}; }
 
 at::Tensor ks_matmul_cpu(const at::Tensor& x, const at::Tensor& weight, std::string_view layout, const Bias& bias,
                          std::string_view precision, int64_t) {
@@ -22,7 +24,7 @@ at::Tensor ks_matmul_cpu(const at::Tensor& x, const at::Tensor& weight, std::str
   const at::Tensor y = empty_output(problem, x);
   if (problem.batch == 0) return y;
   const at::Tensor rows = with_contiguous_rows(x), addend = bias ? bias->contiguous() : at::Tensor();
-  ksmm::multiply_cpu(problem, operands(rows, weight, bias ? &addend : nullptr, y), parallel_for);
+  ksmm::multiply_cpu(problem, operands(rows, weight, bias ? &addend : nullptr, y), threads());
   return y;
 }
 

@@ -29,6 +29,7 @@ namespace {
 
 // One thread, which takes all tasks.
 void one_thread(int64_t count, Body body, void* context) { body(0, count, context); }
+const ParallelFor parallel_for{3, one_thread};  // which takes the parts of the others, too
 
 enum class Kind { normal, badly_scaled, one_badly_scaled_row, pruned, infinite, next_to_nothing };
 constexpr Kind kinds[] = {Kind::normal, Kind::badly_scaled, Kind::one_badly_scaled_row,
@@ -130,7 +131,7 @@ int wrong_cases(const char* name, int cases, double tolerance, std::mt19937& ran
     if (is_bad && !is_float32) continue;  // 16 bits are not looked at
     Case<Element> one(random, is_bad ? 24 : 1);
     one.spoil(kind, random);
-    const bool vouched_for = multiply_by_tiles<Element>(one.p, one.operands(), one_thread);
+    const bool vouched_for = multiply_by_tiles<Element>(one.p, one.operands(), parallel_for);
     // one plane is the number itself, infinite or not
     const bool expected = kind == Kind::infinite ? Planes<Element>::count == 1 : !is_bad;
     const double error = expected && kind != Kind::infinite ? one.error() : 0;

@@ -21,44 +21,64 @@ class Buffer {
   float* floats_;
 };
 
-// The tasks 0 … count-1; each is taken by one thread, whichever is free. Threads that share a machine with other work
-// are not equally fast, so an even split would wait for the slowest. What a task computes depends on nothing else, so
-// the result is the same whoever computes it.
+// Neighbouring tasks that one thread begins with, the next of which is `next`. In a cache line of its own.
+struct alignas(64) Part {
+  int64_t next, last;
+};
+
+// The tasks 0 … count-1 as a thread sees them, in parts, one for each thread; each is taken by one thread. A thread
+// takes those of its own part first, which are the same at each call: what they read and write may still be in its own
+// caches, where threads do not share the last of these. Then it helps others: threads that share a machine with other
+// work are not equally fast, so an even split would wait for the slowest. What a task computes depends on nothing else,
+// so the result is the same whoever computes it.
 class Tasks {
  public:
-  // A thread takes up to `together` neighbouring ones at a time, a sixteenth of all at most, or some where there are
-  // very many.
-  Tasks(int64_t count, int64_t together)
-      : count_(count), chunk_(larger(1, larger(smaller(16, count / 256), smaller(together, count / 16)))) {}
+  Tasks(Part* parts, int64_t count, int64_t own, int64_t chunk)
+      : parts_(parts), count_(count), at_(own), chunk_(chunk) {}
 
   // Takes [first, last); false when none are left.
   bool take(int64_t& first, int64_t& last) {
-    first = __atomic_fetch_add(&next_, chunk_, __ATOMIC_RELAXED);
-    last = smaller(first + chunk_, count_);
-    return first < count_;
+    for (; seen_ < count_; ++seen_, at_ = at_ + 1 < count_ ? at_ + 1 : 0) {
+      Part& part = parts_[at_];
+      first = __atomic_fetch_add(&part.next, chunk_, __ATOMIC_RELAXED);
+      last = smaller(first + chunk_, part.last);
+      if (first < part.last) return true;
+    }
+    return false;
   }
 
  private:
-  int64_t next_ = 0;
-  const int64_t count_, chunk_;
+  Part* const parts_;
+  const int64_t count_;
+  int64_t at_, seen_ = 0;
+  const int64_t chunk_;
 };
 
 template <class Worker>
 struct Share {
   const Worker& worker;
-  Tasks tasks;
+  Part* parts;
+  int64_t count, chunk;
 
-  static void body(int64_t, int64_t, void* context) {
-    Share& share = *static_cast<Share*>(context);
-    share.worker.work(share.tasks);
+  static void body(int64_t begin, int64_t, void* context) {
+    const Share& share = *static_cast<Share*>(context);
+    Tasks tasks(share.parts, share.count, begin, share.chunk);
+    share.worker.work(tasks);
   }
 };
 
-// Runs worker.work(tasks) on the threads of parallel_for, until all tasks are done.
+// Runs worker.work(tasks) on the threads of parallel_for, until all tasks are done. A thread takes up to `together`
+// neighbouring ones at a time, a sixteenth of all at most, or some where there are very many.
 template <class Worker>
 void run(const Worker& worker, int64_t count, ParallelFor parallel_for, int64_t together = 1) {
-  Share<Worker> share{worker, Tasks(count, together)};
-  parallel_for(count, Share<Worker>::body, &share);
+  const int64_t chunk = larger(1, larger(smaller(16, count / 256), smaller(together, count / 16)));
+  const int64_t chunks = divide_up(count, chunk), parts = smaller(chunks, larger(1, parallel_for.threads));
+  if (parts == 0) return;
+  const Buffer buffer(parts * static_cast<int64_t>(sizeof(Part) / sizeof(float)));
+  Share<Worker> share{worker, reinterpret_cast<Part*>(buffer.get()), parts, chunk};
+  for (int64_t part = 0; part < parts; ++part)
+    share.parts[part] = {part * chunks / parts * chunk, smaller((part + 1) * chunks / parts * chunk, count)};
+  parallel_for.run(parts, Share<Worker>::body, &share);
 }
 
 }  // namespace KSMM_VARIANT
