@@ -26,19 +26,20 @@ struct alignas(64) Part {
   int64_t next, last;
 };
 
-// The tasks 0 … count-1 as a thread sees them, in parts, one for each thread; each is taken by one thread. A thread
-// takes those of its own part first, which are the same at each call: what they read and write may still be in its own
+// All tasks as a thread sees them, in parts, one for each thread; each task is taken by one thread. A thread takes
+// those of its own part first, which are the same at each call: what they read and write may still be in its own
 // caches, where threads do not share the last of these. Then it helps others: threads that share a machine with other
 // work are not equally fast, so an even split would wait for the slowest. What a task computes depends on nothing else,
 // so the result is the same whoever computes it.
 class Tasks {
  public:
-  Tasks(Part* parts, int64_t count, int64_t own, int64_t chunk)
-      : parts_(parts), count_(count), at_(own), chunk_(chunk) {}
+  // It begins with part `own`, and takes `chunk` neighbouring tasks at a time.
+  Tasks(Part* parts, int64_t part_count, int64_t own, int64_t chunk)
+      : parts_(parts), part_count_(part_count), chunk_(chunk), at_(own) {}
 
   // Takes [first, last); false when none are left.
   bool take(int64_t& first, int64_t& last) {
-    for (; seen_ < count_; ++seen_, at_ = at_ + 1 < count_ ? at_ + 1 : 0) {
+    for (; seen_ < part_count_; ++seen_, at_ = at_ + 1 < part_count_ ? at_ + 1 : 0) {
       Part& part = parts_[at_];
       first = __atomic_fetch_add(&part.next, chunk_, __ATOMIC_RELAXED);
       last = smaller(first + chunk_, part.last);
@@ -49,36 +50,36 @@ class Tasks {
 
  private:
   Part* const parts_;
-  const int64_t count_;
-  int64_t at_, seen_ = 0;
-  const int64_t chunk_;
+  const int64_t part_count_, chunk_;
+  int64_t at_, seen_ = 0;  // a part; how many of them have no tasks left
 };
 
 template <class Worker>
 struct Share {
+  static constexpr int64_t most_parts = 64;  // more threads begin with the same part, two or three of them
   const Worker& worker;
-  Part* parts;
-  int64_t count, chunk;
+  int64_t threads, part_count, chunk;
+  Part parts[most_parts];
 
-  static void body(int64_t begin, int64_t, void* context) {
-    const Share& share = *static_cast<Share*>(context);
-    Tasks tasks(share.parts, share.count, begin, share.chunk);
+  static void body(int64_t thread, int64_t, void* context) {
+    Share& share = *static_cast<Share*>(context);
+    Tasks tasks(share.parts, share.part_count, thread * share.part_count / share.threads, share.chunk);
     share.worker.work(tasks);
   }
 };
 
-// Runs worker.work(tasks) on the threads of parallel_for, until all tasks are done. A thread takes up to `together`
-// neighbouring ones at a time, a sixteenth of all at most, or some where there are very many.
+// Runs worker.work(tasks) on the threads of parallel_for, until all of the tasks 0 … count-1 are done. A thread takes
+// up to `together` neighbouring ones at a time, a sixteenth of all at most, or some where there are very many.
 template <class Worker>
 void run(const Worker& worker, int64_t count, ParallelFor parallel_for, int64_t together = 1) {
   const int64_t chunk = larger(1, larger(smaller(16, count / 256), smaller(together, count / 16)));
-  const int64_t chunks = divide_up(count, chunk), parts = smaller(chunks, larger(1, parallel_for.threads));
-  if (parts == 0) return;
-  const Buffer buffer(parts * static_cast<int64_t>(sizeof(Part) / sizeof(float)));
-  Share<Worker> share{worker, reinterpret_cast<Part*>(buffer.get()), parts, chunk};
-  for (int64_t part = 0; part < parts; ++part)
-    share.parts[part] = {part * chunks / parts * chunk, smaller((part + 1) * chunks / parts * chunk, count)};
-  parallel_for.run(parts, Share<Worker>::body, &share);
+  const int64_t chunks = divide_up(count, chunk), threads = smaller(chunks, larger(1, parallel_for.threads));
+  Share<Worker> share{worker, threads, smaller(threads, Share<Worker>::most_parts), chunk, {}};
+  for (int64_t part = 0; part < share.part_count; ++part) {
+    const int64_t first = part * chunks / share.part_count, last = (part + 1) * chunks / share.part_count;
+    share.parts[part] = {first * chunk, smaller(last * chunk, count)};
+  }
+  if (threads > 0) parallel_for.run(threads, Share<Worker>::body, &share);
 }
 
 }  // namespace KSMM_VARIANT

@@ -81,7 +81,7 @@ struct Tf32Tile {
   static constexpr bool keeps_stage = staged && !beside;  // which is given back during the next tile
   static constexpr int places = (beside ? left : stage_bytes) / places_of_all;
   // Who gives a stage back: a lane of each warp, or, for what it wrote of Y there, each thread. One lane could for all
-  // of them, since __syncwarp() comes before; but racecheck does not follow that, and it took as long.
+  // of them, since __syncwarp() comes before; but racecheck does not follow that, and either takes as long.
   static constexpr int givers = keeps_stage && !SPLIT ? consumer_threads : consumer_threads / 32;
   static constexpr int staging_bytes = beside ? places * places_of_all : 0;
   static constexpr int shared_bytes = stages * stage_bytes + staging_bytes + 1024 + barrier_bytes;
