@@ -58,8 +58,14 @@ template <class Worker>
 struct Share {
   static constexpr int64_t most_parts = 64;  // more threads begin with the same part, two or three of them
   const Worker& worker;
-  int64_t threads, part_count, chunk;
+  const int64_t threads, part_count, chunk;
   Part parts[most_parts];
+
+  Share(const Worker& worker_of_all, int64_t thread_count, int64_t tasks_at_a_time)  // parts are as yet anything
+      : worker(worker_of_all),
+        threads(thread_count),
+        part_count(smaller(thread_count, most_parts)),
+        chunk(tasks_at_a_time) {}
 
   static void body(int64_t thread, int64_t, void* context) {
     Share& share = *static_cast<Share*>(context);
@@ -74,7 +80,7 @@ template <class Worker>
 void run(const Worker& worker, int64_t count, ParallelFor parallel_for, int64_t together = 1) {
   const int64_t chunk = larger(1, larger(smaller(16, count / 256), smaller(together, count / 16)));
   const int64_t chunks = divide_up(count, chunk), threads = smaller(chunks, larger(1, parallel_for.threads));
-  Share<Worker> share{worker, threads, smaller(threads, Share<Worker>::most_parts), chunk, {}};
+  Share<Worker> share(worker, threads, chunk);
   for (int64_t part = 0; part < share.part_count; ++part) {
     const int64_t first = part * chunks / share.part_count, last = (part + 1) * chunks / share.part_count;
     share.parts[part] = {first * chunk, smaller(last * chunk, count)};
