@@ -5,21 +5,11 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <new>
 #include <random>
 #include <thread>
 #include <vector>
 
 #include "../../ksmm/csrc/cpu/work.h"
-
-namespace ksmm {
-
-float* allocate(int64_t floats) {
-  return static_cast<float*>(::operator new(size_t(floats) * sizeof(float), std::align_val_t{64}));
-}
-void release(float* memory) noexcept { ::operator delete(memory, std::align_val_t{64}); }
-
-}  // namespace ksmm
 
 using namespace ksmm;
 using namespace ksmm::shared_tasks;
@@ -66,8 +56,8 @@ int wrong_tasks(std::mt19937& random) {
   bodies = up_to(2) == 0 ? 1 + up_to(threads - 1) : threads;
   std::vector<std::atomic<int>> taken(size_t(count) + 1), first(size_t(count) + 1);
   std::atomic<int> begun{0};
-  const int64_t least = count / larger(1, larger(larger(1, smaller(16, count / 256)), smaller(together, count / 16)));
-  const bool each_has_one = bodies == threads && threads <= 9 && least >= threads;  // more takes than threads
+  const int64_t most = larger(16, together);  // tasks taken at a time
+  const bool each_has_one = bodies == threads && threads <= 9 && count >= threads * most;
   const int all = each_has_one ? threads : 1;
   run(Counter{taken, first, begun, all}, count, ParallelFor{threads, on_threads}, together);
   int wrong = 0, beginnings = 0;
@@ -77,7 +67,6 @@ int wrong_tasks(std::mt19937& random) {
   }
   if (each_has_one) {
     wrong += beginnings != threads;
-    const int64_t most = larger(16, together);  // tasks taken at a time
     for (int part = 0; part < threads; ++part) {
       bool found = false;
       for (int64_t task = count * part / threads - most; task <= count * part / threads + most; ++task)
