@@ -27,6 +27,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
         ("cpu_rivals", 2, "speedup"),
         ("chains", 12, "chosen_over_dense"),
         ("gradient_parts", 2, "time_s"),
+        ("biases", 2, "over_without"),
     ],
 )
 def test_a_number_for_every_problem(script: str, rows: int, last: str) -> None:

@@ -39,7 +39,7 @@ def compiled(name: str, folder: Path) -> Path:
         ("emulate_tf32_shifted", 40, 2),
         ("emulate_gemm", 30, 26),
         ("emulate_gradient", 8, 6),
-        ("emulate_planes", 20, 9),
+        ("emulate_planes", 20, 10),
     ],
 )
 def test_emulated_kernels_do_what_a_plain_loop_does(name: str, cases: int, kinds: int, tmp_path: Path) -> None:

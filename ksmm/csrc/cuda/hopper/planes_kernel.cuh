@@ -6,6 +6,7 @@
 #pragma once
 
 #include "overlap.cuh"
+#include "planes_bias.cuh"
 #include "planes_buffered_store.cuh"
 #include "planes_fragments.cuh"
 #include "planes_producer.cuh"

@@ -5,7 +5,6 @@
 #include "divisor.cuh"
 #include "planes_fragments.cuh"
 #include "products.cuh"
-#include "warp_bias.cuh"
 
 namespace ksmm::hopper {
 
@@ -17,6 +16,7 @@ struct PlanesTask {
   int a, b, c, d;
   int stages_r;  // tiles of r in W by stages
   bool beside;   // runs beside the kernel before it (overlap.cuh)
+  bool bias_by_vectors;
   // of a cluster
   int tiles_r, tiles_j, tiles_n, tiles;
   Divisor by_tiles_r, by_tiles_j, by_tiles_n;
@@ -44,42 +44,12 @@ __host__ __device__ PlanesOrigin planes_origin(const PlanesTask& task, int tile,
           j * Tile::j};
 }
 
-// Sums start from the bias, where there is one; else the first product of each makes them. All lanes of the warp call
-// it.
-template <class T, class Tile>
-__device__ inline void start_planes(float (&sums)[Tile::planes][Tile::r / 2], const PlanesTask& task,
-                                    const PlanesOrigin& origin, int warpgroup, int lane) {
-  if (task.bias == nullptr) return;
-  constexpr int P = Tile::planes;
-  const int first = origin.j + (Tile::split ? warpgroup * P : 0), left = task.d - first;
-  const uint16_t* bias = task.bias + static_cast<int64_t>(origin.i) * task.b * task.d + first;
-  WarpBias<Tile::r, P> of_warp;
-  of_warp.fetch(lane, [=](int column, int plane) {
-    const int r = origin.r + column;
-    return r < task.b && plane < left ? to_float<T>(__ldg(bias + static_cast<int64_t>(r) * task.d + plane)) : 0;
-  });
-#pragma unroll
-  for (int q = 0; q < Tile::r / 4; ++q)
-#pragma unroll
-    for (int plane = 0; plane < P; ++plane) {
-      const int s = q / 2 * 4 + q % 2;  // of row g; that of row g + 8 is two further
-      sums[plane][s] = of_warp.of(q, plane, lane);
-      sums[plane][s + 2] = sums[plane][s];
-    }
-#pragma unroll
-  for (int plane = 0; plane < P; ++plane)
-#pragma unroll
-    for (int s = 0; s < Tile::r / 2; ++s) fence_register(sums[plane][s]);
-}
-
 // Writes one thread's sums: for each of its rows n and columns r, all its planes, which are contiguous in Y. Where the
 // planes are all of d, so are those of two neighbouring r.
 template <class T, class Tile>
 struct PlanesStore {
   static constexpr int P = Tile::planes;
-  static constexpr bool joined = !Tile::split;
-  static constexpr int run = joined ? 2 * P : P;  // elements
-  static constexpr int vector = run % 8 == 0 ? 8 : run % 4 == 0 ? 4 : 2;
+  static constexpr int run = Tile::run, vector = Tile::vector;
 
   __device__ static void put(uint16_t* to, const uint32_t* words) {
     if constexpr (vector == 8)
@@ -127,7 +97,7 @@ struct PlanesStore {
         const int r = origin.r + q * 8 + 2 * t;
         const int64_t place = (static_cast<int64_t>(origin.i) * task.b + r) * task.d + origin.j + first_plane;
         const int left_r = task.b - r;
-        if constexpr (joined) {
+        if constexpr (!Tile::split) {
           if (left_r > 0)
             store_run(task, to, place, min(left_r, 2) * P,
                       [&](int e) { return sums[e % P][q * 4 + half * 2 + e / P]; });

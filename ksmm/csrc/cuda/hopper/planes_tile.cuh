@@ -44,6 +44,10 @@ struct PlanesTile {
   static constexpr int sums = planes * R_ / 2;  // of a thread
   // The planes that are multiplied at a time: all, or as many as leave the sums in registers, with four for each.
   static constexpr int group = sums + 4 * planes <= 208 ? planes : planes % 4 == 0 ? 4 : 2;
+  // What is contiguous in Y, and in the bias, of a thread's planes and of two neighbouring r, or of one; and in vectors
+  // of how many numbers a thread reads or writes it.
+  static constexpr int run = SPLIT ? planes : 2 * planes;
+  static constexpr int vector = run % 8 == 0 ? 8 : run % 4 == 0 ? 4 : 2;
 
   // Y leaves a thread as runs of 4 J bytes. Where one instruction of a warp would write parts of sectors (which cost as
   // much as several whole ones), chunks of 8 columns r pass through shared memory to the copy engine; where Y is
