@@ -160,7 +160,7 @@ def wrong_products(only: str | None, most: int | None, is_badly_scaled: bool, pa
             x, weight = operands(problem, order, offset)
             if is_badly_scaled:
                 weight.mul_(badly_scaled(torch.ones_like(weight)))
-            bias = bias_of(problem, index % 2 == 1)
+            bias = bias_of(problem, index % 2 == 0)
             reference = expected(x.cpu(), weight.cpu(), layout, on_cpu(bias))
             for name, number in numbers:
                 y = torch.ops.ksmm.ks_matmul(x, weight, layout, bias, "default", number)

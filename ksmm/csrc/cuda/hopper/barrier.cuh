@@ -16,6 +16,10 @@ struct Barrier {
   __device__ void arrive() {
     asm volatile("mbarrier.arrive.release.cta.shared.b64 _, [%0];" ::"r"(shared_address(this)) : "memory");
   }
+  // Arrives once the copies that this thread has begun, by cp.async, are there; counts as one of those that arrive.
+  __device__ void arrive_when_copied() {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(this)) : "memory");
+  }
   // Arrives at the same barrier of a block of the cluster. Release at the scope of the cluster, which the copy engine
   // does not need (nothing was written), would cost a fence of device memory: in the gemm kernel a fifth of the time.
   __device__ void arrive_at(uint32_t block) {

@@ -23,17 +23,11 @@ cudaError_t launch_tiles(const Problem& problem, const Operands& operands, const
     error = describe_tensor(&y, operands.y, problem.dtype, planes_y<Tile>(problem), Tile::buffered ? 128 : 0);
   if (error != cudaSuccess) return error;
   const PlanesTiles<Tile> tiles(problem);
-  PlanesTask task = {static_cast<uint16_t*>(operands.y),
-                     static_cast<const uint16_t*>(operands.bias),
-                     static_cast<const char*>(stages),
-                     problem.batch,
-                     static_cast<int>(problem.a),
-                     static_cast<int>(problem.b),
-                     static_cast<int>(problem.c),
-                     static_cast<int>(problem.d),
-                     static_cast<int>(shape.tiles_r),
-                     beside,
-                     planes_bias_is_aligned<Tile>(problem, operands)};
+  PlanesTask task = {static_cast<uint16_t*>(operands.y), static_cast<const uint16_t*>(operands.bias),
+                     static_cast<const char*>(stages),   problem.batch,
+                     static_cast<int>(problem.a),        static_cast<int>(problem.b),
+                     static_cast<int>(problem.c),        static_cast<int>(problem.d),
+                     static_cast<int>(shape.tiles_r),    beside};
   task.set_tiles(tiles.along_r, tiles.along_j, tiles.along_n, tiles.all);
   return launch_overlapping(planes_kernel<T, Tile>, Tile::cluster * std::min<int64_t>(tiles.all, clusters),
                             Tile::threads, Tile::shared_bytes, Tile::cluster, stream, task, x, weight, y);

@@ -1,15 +1,14 @@
 // The kernel for batch_first with d > 1 on compute capability 9.0: one pass over X and Y, several j a block.
 //
-// Two warps issue copies, of X and of W, each into a ring of stages of its own; two warpgroups take X from there into
-// registers, regrouped by plane (planes_fragments.cuh), and multiply it by W in shared memory, a sum for each plane in
-// registers.
+// Two warps issue copies, of X and of W, each into a ring of stages of its own, and a third the bias's; two warpgroups
+// take X from there into registers, regrouped by plane (planes_fragments.cuh), and multiply it by W in shared memory, a
+// sum for each plane in registers.
 #pragma once
 
 #include "overlap.cuh"
 #include "planes_bias.cuh"
 #include "planes_buffered_store.cuh"
 #include "planes_fragments.cuh"
-#include "planes_producer.cuh"
 #include "planes_staged_store.cuh"
 #include "products.cuh"
 
@@ -50,10 +49,11 @@ __device__ void consume_planes(const PlanesTask& task, uint32_t ring, PlanesShar
     const uint32_t stage = ring + at_x.slot * Tile::x_bytes;
     fragments.read_columns(columns, stage, part / groups, part % groups * Tile::group);
   };
-  for (int tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster) {
+  uint32_t bias_phase = 0;
+  for (int tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster, bias_phase ^= 1) {
     const PlanesOrigin origin = planes_origin<Tile>(task, tile, cluster.rank);
     float sums[P][Tile::r / 2];
-    start_planes<T, Tile>(sums, task, origin, warpgroup, lane);
+    start_planes<T, Tile>(sums, task, shared, bias_phase, warpgroup, lane);
     shared.full_x[at_x.slot].wait(at_x.phase);
     if (early) read(0);
     for (int k = 0; k < task.c; k += Tile::k, at_weight.advance()) {
@@ -111,6 +111,7 @@ __global__ void __launch_bounds__(Tile::threads, 1)
       shared.full_x[slot].init(1), shared.empty_x[slot].init(8 * Tile::along_r);
     for (int slot = 0; slot < Tile::weight_stages; ++slot)
       shared.full_weight[slot].init(1), shared.empty_weight[slot].init(8 * Tile::along_n);
+    shared.full_bias.init(32), shared.empty_bias.init(8);
     publish_barriers();
     prefetch_map(x), prefetch_map(weight);
     if (Tile::staged) prefetch_map(y);
@@ -123,6 +124,7 @@ __global__ void __launch_bounds__(Tile::threads, 1)
     shrink_registers<helper_registers>();
     if (threadIdx.x == 256) produce_x<Tile>(task, x, ring, shared);
     if (threadIdx.x == 288) produce_weight<Tile>(task, weight, ring + Tile::x_stages * Tile::x_bytes, shared);
+    if (threadIdx.x / 32 == 10) produce_bias<Tile>(task, shared, threadIdx.x % 32);
   } else {
     grow_registers<registers>();
     char* chunks = ring + Tile::ring_bytes;

@@ -35,26 +35,14 @@ TensorBox planes_y(const Problem& problem) {
   return {3, {b * d, a, batch}, {1, b * d, a * b * d}, {Tile::chunk_row_bytes / 2, 1, Tile::chunk_rows}};
 }
 
-// Whether memory as long as a row n of Y is vectors from its start on, as Y is written and the bias is read.
-template <class Tile>
-bool planes_are_aligned(const Problem& problem, const void* start) {
-  const auto fits = [](int64_t size, int64_t count) { return count == 1 || size % Tile::vector == 0; };
-  return reinterpret_cast<uintptr_t>(start) % (2 * Tile::vector) == 0 && fits(problem.b * problem.d, problem.a) &&
-         (!Tile::split || fits(problem.d, problem.b));
-}
-
+// Whether the vectors in which Y is written are aligned.
 template <class Tile>
 bool planes_y_is_aligned(const Problem& problem, const Operands& operands) {
   if (Tile::staged) return can_describe(operands.y, problem.dtype, planes_y<Tile>(problem));
-  const bool rows = problem.batch == 1 || problem.a * problem.b * problem.d % Tile::vector == 0;
-  return rows && planes_are_aligned<Tile>(problem, operands.y);
-}
-
-// Besides, none of these vectors may be inside of it in part.
-template <class Tile>
-bool planes_bias_is_aligned(const Problem& problem, const Operands& operands) {
-  return planes_are_aligned<Tile>(problem, operands.bias) &&
-         (Tile::split ? problem.d % Tile::planes == 0 : problem.b % 2 == 0);
+  const auto fits = [](int64_t size, int64_t count) { return count == 1 || size % Tile::vector == 0; };
+  return reinterpret_cast<uintptr_t>(operands.y) % (2 * Tile::vector) == 0 &&
+         fits(problem.a * problem.b * problem.d, problem.batch) && fits(problem.b * problem.d, problem.a) &&
+         (!Tile::split || fits(problem.d, problem.b));
 }
 
 // How many clusters run at a time; blocks, where each is alone.

@@ -10,6 +10,8 @@ template <class Tile>
 struct PlanesShared {
   Barrier full_x[Tile::x_stages], empty_x[Tile::x_stages];
   Barrier full_weight[Tile::weight_stages], empty_weight[Tile::weight_stages];
+  Barrier full_bias, empty_bias;
+  alignas(16) uint16_t bias[Tile::r * Tile::j];  // of a tile, [r][j]
 };
 
 // A block of a cluster, and those that it shares X or W with.

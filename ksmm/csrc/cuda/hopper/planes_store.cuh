@@ -16,7 +16,6 @@ struct PlanesTask {
   int a, b, c, d;
   int stages_r;  // tiles of r in W by stages
   bool beside;   // runs beside the kernel before it (overlap.cuh)
-  bool bias_by_vectors;
   // of a cluster
   int tiles_r, tiles_j, tiles_n, tiles;
   Divisor by_tiles_r, by_tiles_j, by_tiles_n;

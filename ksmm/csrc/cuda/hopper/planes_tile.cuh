@@ -23,7 +23,7 @@ struct PlanesTile {
   static constexpr bool has_beside = cluster == 4 && !WIDE;  // pairs (planes_launch.cuh)
   static constexpr int planes = SPLIT ? J_ / 2 : J_;         // of a warpgroup
   static constexpr int n = SPLIT ? 64 : 128;
-  static constexpr int threads = 3 * 128;  // two warpgroups consume; of the third, a warp each fetches X and W
+  static constexpr int threads = 3 * 128;  // two warpgroups consume; of the third, a warp each fetches X, W and bias
 
   // X in shared memory: boxes of N rows of row_bytes each, swizzled by as much.
   static constexpr int run_bytes = K_ * J_ * 2;  // what a row n has of a step
@@ -44,8 +44,8 @@ struct PlanesTile {
   static constexpr int sums = planes * R_ / 2;  // of a thread
   // The planes that are multiplied at a time: all, or as many as leave the sums in registers, with four for each.
   static constexpr int group = sums + 4 * planes <= 208 ? planes : planes % 4 == 0 ? 4 : 2;
-  // What is contiguous in Y, and in the bias, of a thread's planes and of two neighbouring r, or of one; and in vectors
-  // of how many numbers a thread reads or writes it.
+  // What is contiguous in Y, and in the bias, of a thread's planes and two neighbouring r, or one, and in vectors of
+  // how many numbers a thread reads or writes it.
   static constexpr int run = SPLIT ? planes : 2 * planes;
   static constexpr int vector = run % 8 == 0 ? 8 : run % 4 == 0 ? 4 : 2;
 
@@ -65,6 +65,7 @@ struct PlanesTile {
   static constexpr int turns = ring_bytes + 2 * sharing * chunk_bytes <= most_bytes ? 2 : 1;
   static constexpr int chunks = !staged ? 0 : buffered ? 2 * BUFFER : turns * sharing;
   static constexpr int shared_bytes = ring_bytes + chunks * chunk_bytes + 1024;
+  static constexpr int beside_bytes = 16 * (X_STAGES + WEIGHT_STAGES + 1) + 2 * R_ * J_ + 8;  // barriers, and the bias
 
   static_assert(K_ == 16 || K_ == 32 || K_ == 64, "rows of W are as long as a swizzle: 32, 64 or 128 bytes");
   static_assert(WIDE ? J_ == 16 && SPLIT : J_ <= 16 || J_ == 24, "wide tiles take one sector: 16 j");
@@ -82,7 +83,7 @@ struct PlanesTile {
                               (BUFFER == chunks_of_rows || BUFFER * 8 % J_ == 0)),
                 "each part of Y is whole groups of 8 columns r, of J / 8 chunks each");
   static_assert(X_STAGES >= 2 && WEIGHT_STAGES >= 2, "one stage comes while another is multiplied");
-  static_assert(shared_bytes <= 227 * 1024, "a block has 227 KB of shared memory");
+  static_assert(shared_bytes + beside_bytes <= 227 * 1024, "a block has 227 KB of shared memory");
 };
 
 }  // namespace ksmm::hopper
