@@ -39,6 +39,11 @@ def bias_of(problem: Problem, present: bool) -> torch.Tensor | None:
     return torch.randn(problem.pattern.rows, device=problem.device_type).to(problem.dtype) if present else None
 
 
+def beginning_elsewhere(bias: torch.Tensor | None) -> torch.Tensor | None:
+    """The same numbers, where no vector of several begins."""
+    return None if bias is None else torch.cat((bias[:1], bias))[1:]
+
+
 def expected(x: torch.Tensor, weight: torch.Tensor, layout: str, bias: torch.Tensor | None) -> torch.Tensor:
     reference = reference_matmul(weight, x, layout)
     if bias is None:

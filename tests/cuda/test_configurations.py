@@ -18,7 +18,7 @@ from tests.cuda.products import (
     stored_as,
     tolerance,
 )
-from tests.shapes import bias_of, examples, expected, poison, problems
+from tests.shapes import beginning_elsewhere, bias_of, examples, expected, poison, problems
 
 pytestmark = pytest.mark.cuda
 
@@ -34,9 +34,9 @@ def test_any_shape(operator, order: str, problem: Problem, with_bias: bool) -> N
     for entry in torch.ops.ksmm.configurations(x, stored, problem.layout):
         number, name = entry.split(" ", 1)
         results = []
-        for _ in range(2):
+        for own in (bias, beginning_elsewhere(bias)):
             poison(problem)
-            results.append(operator(x, stored, problem.layout, bias, "default", int(number)))
+            results.append(operator(x, stored, problem.layout, own, "default", int(number)))
         try:
             assert_close(results[0], reference, tolerance(problem.dtype, problem.pattern))
         except AssertionError as error:

@@ -12,7 +12,7 @@ from ksmm.patterns import Pattern
 from ksmm.problem import Problem
 from tests.cuda.nvcc import ROOT
 from tests.cuda.products import assert_close, inputs, number_of, stored_as, tolerance
-from tests.shapes import bias_of, expected, poison
+from tests.shapes import beginning_elsewhere, bias_of, expected, poison
 
 pytestmark = pytest.mark.cuda
 
@@ -82,7 +82,7 @@ def assert_twice_right(operator, name: str, problem: Problem) -> None:
     x, weight = inputs(problem)
     stored, bias = stored_as(weight, "packed"), bias_of(problem, True)
     number, results = number_of(name, x, stored, problem.layout), []
-    for own in (bias, torch.cat((bias[:1], bias))[1:]):
+    for own in (bias, beginning_elsewhere(bias)):
         poison(problem)
         results.append(operator(x, stored, problem.layout, own, "default", number))
     reference = expected(x, weight, problem.layout, bias)

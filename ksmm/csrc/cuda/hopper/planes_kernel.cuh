@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(Tile::threads, 1)
       shared.full_x[slot].init(1), shared.empty_x[slot].init(8 * Tile::along_r);
     for (int slot = 0; slot < Tile::weight_stages; ++slot)
       shared.full_weight[slot].init(1), shared.empty_weight[slot].init(8 * Tile::along_n);
-    shared.full_bias.init(32), shared.empty_bias.init(8);
+    shared.full_bias.init(32), shared.empty_bias.init(256);
     publish_barriers();
     prefetch_map(x), prefetch_map(weight);
     if (Tile::staged) prefetch_map(y);
