@@ -138,6 +138,8 @@ __device__ void multiply_shifted(const ShiftedTask& task, ShiftedShared<Tile>& s
   ShiftedPlace place(task, blockIdx.x, Tile::columns, Tile::step);
   fetch.read(task, place.r, place.i, place.j);
   for (int tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
+    // all have read the bias of the tile before: nothing else on a warp's way to Y waits for the others
+    if (task.bias != nullptr) synchronize(2 + warpgroup, 128);
     fetch.write(task, bias, 2 + warpgroup);
     start_sums<T, Tile::columns>(sums, task.bias == nullptr ? nullptr : bias);
     operands.set_shifts(place.shift(task, rows, 0), turn, threadIdx.x);
