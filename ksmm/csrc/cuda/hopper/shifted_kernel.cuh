@@ -138,10 +138,10 @@ __device__ void multiply_shifted(const ShiftedTask& task, ShiftedShared<Tile>& s
   ShiftedPlace place(task, blockIdx.x, Tile::columns, Tile::step);
   fetch.read(task, place.r, place.i, place.j);
   for (int tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
-    // all have read the bias of the tile before: nothing else on a warp's way to Y waits for the others
-    if (task.bias != nullptr) synchronize(2 + warpgroup, 128);
     fetch.write(task, bias, 2 + warpgroup);
     start_sums<T, Tile::columns>(sums, task.bias == nullptr ? nullptr : bias);
+    // all have read it, before one writes the next: nothing else on a warp's way to Y waits for the others
+    if (task.bias != nullptr) synchronize(2 + warpgroup, 128);
     operands.set_shifts(place.shift(task, rows, 0), turn, threadIdx.x);
     const int next = tile + gridDim.x;
     const ShiftedPlace later(task, next < task.tiles ? next : tile, Tile::columns, Tile::step);
