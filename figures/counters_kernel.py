@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from ratios import listed
 from script import Source, main, sentences
 
-from ksmm.problem import DTYPES
+from ksmm.names import DTYPE_NAMES
 
 NAME = Path(__file__).stem
 TITLE = "Counters of the kernel (not in the paper): memory traffic, hit rates, matrix units, bank conflicts"
@@ -79,7 +79,7 @@ def draw(counters: pd.DataFrame, output: Path) -> None:
 
 def frame(counters: pd.DataFrame) -> pd.DataFrame:
     """Ratios and rates of every problem that was counted."""
-    order = {dtype: place for place, dtype in enumerate(DTYPES)}
+    order = {dtype: place for place, dtype in enumerate(DTYPE_NAMES)}
     c = counters[counters.status == "ok"]
     c = c.sort_values(
         ["dtype", "layout"], kind="stable", key=lambda values: values.map(lambda name: order.get(name, name))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 import ratios
 
-from ksmm.problem import DTYPES
+from ksmm.names import DTYPE_NAMES
 
 
 def devices(table: pd.DataFrame) -> list[str]:
@@ -38,7 +38,7 @@ def first_device(table: pd.DataFrame, sides: Iterable[Sequence[str]], column: st
 def dtypes(table: pd.DataFrame) -> list[str]:
     """Dtypes with an energy, float32 first."""
     found = set(table[table.status == "ok"].dtype)
-    return [dtype for dtype in DTYPES if dtype in found]
+    return [dtype for dtype in DTYPE_NAMES if dtype in found]
 
 
 def energies(table: pd.DataFrame, dtype: str, layout: str | None = None) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from boxes import boxes_by_decades, convention
 from groups import Group, by_decades, describe_decades, summary
 from script import conditions, main, sentences
 
-from ksmm.problem import DTYPES
+from ksmm.names import DTYPE_NAMES
 
 NAME = Path(__file__).stem
 TITLE = "Figure 18 (not in the paper): speed-up of kernel against sparsity"
@@ -83,7 +83,7 @@ def _factors(table: pd.DataFrame, dtype: str, side: str) -> pd.Series:
 
 
 def _dtypes(table: pd.DataFrame) -> list[str]:
-    return [dtype for dtype in DTYPES if (table.dtype == dtype).any()]
+    return [dtype for dtype in DTYPE_NAMES if (table.dtype == dtype).any()]
 
 
 def _left_out(table: pd.DataFrame, dtype: str, names: Sequence[str]) -> str:

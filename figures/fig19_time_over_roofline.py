@@ -15,7 +15,7 @@ from curves import Curve
 from groups import statistics
 from script import conditions, main, on_gpu, sentences
 
-from ksmm.problem import DTYPES
+from ksmm.names import DTYPE_NAMES
 
 NAME = Path(__file__).stem
 TITLE = "Figure 19 (not in the paper): time over roofline"
@@ -65,7 +65,7 @@ def _panels(table: pd.DataFrame) -> dict[tuple[str, str], list[Curve]]:
         total = len(rows[ratios.PROBLEM].drop_duplicates())
         values = {name: part.over_roofline.to_numpy() for name, part in rows.groupby("implementation")}
         panels[key] = [Curve(name, values[name], total) for name in style.ordered(set(values))]
-    return dict(sorted(panels.items(), key=lambda item: (list(DTYPES).index(item[0][0]), item[0][1])))
+    return dict(sorted(panels.items(), key=lambda item: (DTYPE_NAMES.index(item[0][0]), item[0][1])))
 
 
 def _numbers(panels: dict[tuple[str, str], list[Curve]]) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from groups import statistics
 from matplotlib.axes import Axes
 from script import conditions, main, sentences
 
-from ksmm.problem import DTYPES
+from ksmm.names import DTYPE_NAMES
 
 NAME = Path(__file__).stem
 TITLE = "Figure 20 (not in the paper): speed-up of kernel over the fastest rival in each layout"
@@ -51,7 +51,7 @@ def missing(table: pd.DataFrame) -> str | None:
         return None
     reasons = [
         ratios.why_missing(table, dtype, ("kernel",), ratios.every_rival(table), layouts=[layout])
-        for dtype in DTYPES
+        for dtype in DTYPE_NAMES
         if (table.dtype == dtype).any()
         for layout in ratios.LAYOUTS
     ]
@@ -78,7 +78,7 @@ def _panel(axes: Axes, members: dict[str, Curve], title: str) -> None:
 def _panels(table: pd.DataFrame) -> dict[tuple[str, str], dict[str, Curve]]:
     """By dtype and layout, the curves by rival."""
     panels = {}
-    for dtype in DTYPES:
+    for dtype in DTYPE_NAMES:
         for layout, alone in ALONE.items():
             seconds = _times(table, (dtype, layout))
             sides = {FASTEST: ratios.every_rival(table), **{name: (name,) for name in alone}}

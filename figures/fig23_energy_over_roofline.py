@@ -16,7 +16,7 @@ from curves import Curve
 from groups import statistics
 from script import conditions, main, sentences
 
-from ksmm.problem import DTYPES
+from ksmm.names import DTYPE_NAMES
 
 NAME = Path(__file__).stem
 STUDY = "energy"
@@ -68,7 +68,7 @@ def _panels(table: pd.DataFrame) -> dict[tuple[str, str], list[Curve]]:
         total = len(rows[ratios.PROBLEM].drop_duplicates())
         over = {name: (part.energy_j / part.roofline_j).to_numpy() for name, part in rows.groupby("implementation")}
         panels[key] = [Curve(name, over[name], total) for name in style.ordered(set(over))]
-    return dict(sorted(panels.items(), key=lambda item: (list(DTYPES).index(item[0][0]), item[0][1])))
+    return dict(sorted(panels.items(), key=lambda item: (DTYPE_NAMES.index(item[0][0]), item[0][1])))
 
 
 def _numbers(panels: dict[tuple[str, str], list[Curve]]) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from groups import Group, summary
 from matplotlib.axes import Axes
 from script import conditions, main, sentences
 
-from ksmm.problem import DTYPES
+from ksmm.names import DTYPE_NAMES
 
 NAME = Path(__file__).stem
 STUDY = "energy"
@@ -90,7 +90,7 @@ def _panels(table: pd.DataFrame) -> dict[tuple[str, str], dict[str, pd.Series]]:
     for key, rows in _rows(table).groupby(["dtype", "layout"]):
         cost = 1e12 * rows.energy_j / rows.operations
         panels[key] = {name: cost[rows.implementation == name] for name in style.ordered(set(rows.implementation))}
-    return dict(sorted(panels.items(), key=lambda item: (list(DTYPES).index(item[0][0]), item[0][1])))
+    return dict(sorted(panels.items(), key=lambda item: (DTYPE_NAMES.index(item[0][0]), item[0][1])))
 
 
 if __name__ == "__main__":

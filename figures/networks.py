@@ -10,8 +10,7 @@ import pandas as pd
 import sheets
 from script import sentences, shortened
 
-from ksmm.networks.accuracy import CLASSES
-from ksmm.networks.entry import FULLY_CONNECTED, MODES
+from ksmm.networks.entry import CLASSES, FULLY_CONNECTED, MODES
 
 KEYS = ["network", "part", "batch_size", "tokens", "cached_tokens", "accuracy_class", "mode"]
 """What a dense and a Kronecker-sparse network have in common where their times are compared."""

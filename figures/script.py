@@ -21,8 +21,8 @@ import style
 from ratios import PROBLEM, listed
 
 from ksmm.energy_table import read_energy_table
+from ksmm.names import DTYPE_NAMES
 from ksmm.networks.table import read_networks_table
-from ksmm.problem import DTYPES
 from ksmm.table import read_table
 
 FOLDER = Path(__file__).resolve().parent
@@ -104,7 +104,7 @@ def conditions(table: pd.DataFrame, dtypes: str | Collection[str] | None, *probl
     drawn = table.set_index(PROBLEM).index.isin({problem for index in problems for problem in index})
     if dtypes:
         chosen = dtypes.split(" and ") if isinstance(dtypes, str) else dtypes
-        parts.append(listed(sorted(chosen, key=list(DTYPES).index)))
+        parts.append(listed(sorted(chosen, key=DTYPE_NAMES.index)))
         drawn &= table.dtype.isin(chosen)
     return sentences(f"{', '.join(parts)}.", shortened(table[drawn]))
 

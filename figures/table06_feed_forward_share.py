@@ -12,8 +12,7 @@ import sheets
 from networks import measured_on, milliseconds, relative_iqr_percent, steady_ratio, unsteady
 from script import main, sentences
 
-from ksmm.networks.accuracy import CLASSES
-from ksmm.networks.entry import FULLY_CONNECTED
+from ksmm.networks.entry import CLASSES, FULLY_CONNECTED
 from ksmm.networks.sizes import VITS
 
 NAME = Path(__file__).stem

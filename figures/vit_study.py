@@ -12,11 +12,9 @@ from table07_vit_linear import TABLE as TABLE_07
 
 from ksmm.measure.lock import cuda_present
 from ksmm.measure.protocol import Protocol
-from ksmm.networks.accuracy import CLASSES
 from ksmm.networks.by_hand import Chains, measure_vit
-from ksmm.networks.entry import FULLY_CONNECTED
+from ksmm.networks.entry import CLASSES, FULLY_CONNECTED
 from ksmm.networks.sizes import VITS
-from ksmm.problem import dtype_name
 
 MODULES, LAYERS = TABLE_04, TABLE_07
 
@@ -24,7 +22,7 @@ MODULES, LAYERS = TABLE_04, TABLE_07
 def measured(architecture: str, chains: Chains, batch: int, dtype: str, implementations: Sequence[str]) -> pd.DataFrame:
     """Measures what the notebook asks for, on the GPU if there is one."""
     device_type = "cuda" if cuda_present() else "cpu"
-    classes = [name for name, its in CLASSES.items() if dtype_name(its) == dtype]
+    classes = [name for name, its in CLASSES.items() if its == dtype]
     classes = [name for name in classes if name != "tf32" or device_type == "cuda"]
     protocol = Protocol(max_seconds=1.0, max_samples=20)
     names = list(implementations) or ["kernel", "bmm"]

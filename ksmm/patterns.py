@@ -7,8 +7,10 @@ import math
 import operator
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True, order=True)
@@ -109,6 +111,8 @@ class Pattern:
 
     def support(self) -> torch.Tensor:
         """I_a ⊗ 1_{b×c} ⊗ I_d as a boolean tensor of shape (a·b·d, a·c·d)."""
+        import torch  # not needed to name patterns, nor to read tables of them
+
         identity_a = torch.eye(self.a, dtype=torch.bool)
         ones = torch.ones(self.b, self.c, dtype=torch.bool)
         identity_d = torch.eye(self.d, dtype=torch.bool)

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 import torch
 
+from ksmm.names import DTYPE_NAMES, LAYOUTS
 from ksmm.patterns import Pattern
 
-LAYOUTS = ("batch_first", "batch_last")
-"""batch_first: X is B × N; batch_last: X is N × B (Section 2.2)."""
-
-DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+DTYPES: dict[str, torch.dtype] = {name: getattr(torch, name) for name in DTYPE_NAMES}
 
 
 def check_layout(layout: str) -> str:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from ksmm.measure.files import write_atomically
 from ksmm.measure.measurement import PARTS, STATUSES
-from ksmm.problem import DTYPES, LAYOUTS
+from ksmm.names import DTYPE_NAMES, LAYOUTS
 
 if TYPE_CHECKING:
     import pandas
 
-_ALLOWED = {"dtype": tuple(DTYPES), "layout": LAYOUTS, "part": PARTS, "status": STATUSES}
+_ALLOWED = {"dtype": DTYPE_NAMES, "layout": LAYOUTS, "part": PARTS, "status": STATUSES}
 """What text may be, in tables of products."""
 
 

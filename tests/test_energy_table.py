@@ -6,7 +6,8 @@ import math
 import pandas
 import pytest
 
-from ksmm.energy_table import ENERGY_COLUMNS, aggregate_energy, read_energy_table, write_energy_table
+from ksmm.energy_aggregate import aggregate_energy
+from ksmm.energy_table import ENERGY_COLUMNS, read_energy_table, write_energy_table
 from ksmm.measure.files import write_atomically
 from ksmm.measure.records import dump
 from ksmm.patterns import Pattern

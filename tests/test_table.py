@@ -7,12 +7,13 @@ import pandas
 import pytest
 import torch
 
+from ksmm.aggregate import aggregate
 from ksmm.measure import ceilings
 from ksmm.measure.files import write_atomically
 from ksmm.measure.records import RecordError, dump
 from ksmm.patterns import Pattern
 from ksmm.problem import Problem
-from ksmm.table import COLUMNS, TableError, aggregate, read_table, write_table
+from ksmm.table import COLUMNS, TableError, read_table, write_table
 from tests.measure.sample_records import measurement, untimed, write_sample
 
 
@@ -217,7 +218,7 @@ def test_ceilings_of_another_device_or_without_the_dtype_give_no_roofline(
     folder, ceilings_path, rejected, monkeypatch, caplog
 ):
     other = ceilings.Ceilings("nvidia-h200", 1e12, {"float32": 1e13})
-    monkeypatch.setattr("ksmm.table.read_ceilings", lambda path: other)
+    monkeypatch.setattr("ksmm.aggregate.read_ceilings", lambda path: other)
     assert aggregate(folder.glob("*.json"), ceilings_path, rejected).roofline_s.isna().all()
     assert "no roofline for record a: the ceilings are of nvidia-h200" in caplog.text
     other = dataclasses.replace(other, device="cpu-x86_64", operations_per_s={"float16": 1e13})

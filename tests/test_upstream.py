@@ -3,8 +3,8 @@
 import pytest
 
 from ksmm import cli
+from ksmm.aggregate import aggregate
 from ksmm.measure.records import read_record
-from ksmm.table import aggregate
 from ksmm.upstream import UpstreamError, device_slug, import_upstream
 
 ENERGIES = """\

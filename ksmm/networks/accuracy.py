@@ -9,14 +9,6 @@ import torch
 
 from ksmm.measure import timer
 
-CLASSES = {
-    "strict": torch.float32,
-    "tf32": torch.float32,
-    "float16": torch.float16,
-    "bfloat16": torch.bfloat16,
-}
-"""Name -> dtype of weights and activations. strict: errors as of float32 multiply-adds; tf32: TF32 is allowed."""
-
 _ROUNDOFF = {"strict": 2.0**-24, "tf32": 2.0**-11, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 _DENSE_ROUNDOFFS = 256
 _WORSE = 4

@@ -9,15 +9,14 @@ from torch import nn
 
 from ksmm.implementations import get_implementation
 from ksmm.linear import KSLinear
-from ksmm.networks.accuracy import CLASSES
 from ksmm.networks.chains import CHAINS
-from ksmm.networks.entry import Entry
+from ksmm.networks.entry import CLASSES, Entry
 from ksmm.networks.language import build_gpt2, build_llama_block
 from ksmm.networks.network import Network, UnavailableError
 from ksmm.networks.sizes import GPTS, LLAMAS, VITS
 from ksmm.networks.vit import build_timm_vit, build_vit
 from ksmm.patterns import Pattern
-from ksmm.problem import Problem
+from ksmm.problem import DTYPES, Problem
 from ksmm.replace import Rule, replace_linear
 
 BUILDERS = {
@@ -53,7 +52,7 @@ def build_network(entry: Entry, device_type: str, seed: int, rule: Rule | None =
     with torch.random.fork_rng(), torch.device(device_type):
         torch.manual_seed(seed)
         network = BUILDERS[entry.network](entry)
-        dtype = CLASSES[entry.accuracy_class]
+        dtype = DTYPES[CLASSES[entry.accuracy_class]]
         module = network.module.to(dtype).eval().requires_grad_(False)
         if not entry.is_dense:
             _make_sparse(module, network.replaced, rule or CHAINS[entry.chains], entry.implementation)

@@ -6,7 +6,11 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from ksmm.networks.accuracy import CLASSES
+CLASSES = {"strict": "float32", "tf32": "float32", "float16": "float16", "bfloat16": "bfloat16"}
+"""Accuracy class -> dtype of weights and activations.
+
+strict: errors as of float32 multiply-adds; tf32: TF32 is allowed.
+"""
 
 FULLY_CONNECTED = "fully_connected"
 """The implementation of a network that keeps its dense layers (the paper's time(fully-connected))."""

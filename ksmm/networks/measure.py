@@ -15,12 +15,13 @@ from ksmm.measure.check import fault_of_error
 from ksmm.measure.errors import PoisonedError, is_poison, one_line
 from ksmm.measure.measurement import utc_now
 from ksmm.measure.protocol import Protocol
-from ksmm.networks.accuracy import CLASSES, dense_tolerance, precision, tolerance
+from ksmm.networks.accuracy import dense_tolerance, precision, tolerance
 from ksmm.networks.build import build_network
-from ksmm.networks.entry import Entry
+from ksmm.networks.entry import CLASSES, Entry
 from ksmm.networks.measurement import NetworkMeasurement
 from ksmm.networks.modes import prepare
 from ksmm.networks.network import Network, UnavailableError
+from ksmm.problem import DTYPES
 from ksmm.reference import relative_error
 from ksmm.replace import Rule, count_parameters, linear_operations
 
@@ -145,5 +146,5 @@ def _written_anew(run: Callable[[], torch.Tensor]) -> torch.Tensor:
 def _tolerance(entry: Entry, network: Network, items: list[int], reference: torch.Tensor) -> float:
     if entry.is_dense:
         return dense_tolerance(entry.accuracy_class)
-    dense = network.equivalent_output(items, CLASSES[entry.accuracy_class])
+    dense = network.equivalent_output(items, DTYPES[CLASSES[entry.accuracy_class]])
     return tolerance(entry.accuracy_class, relative_error(dense, reference))

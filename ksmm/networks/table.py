@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from ksmm.measure.measurement import STATUSES
 from ksmm.measure.records import RecordError
 from ksmm.measure.rejected import set_aside
-from ksmm.networks.accuracy import CLASSES
-from ksmm.networks.entry import MODES, PARTS
+from ksmm.names import DTYPE_NAMES
+from ksmm.networks.entry import CLASSES, MODES, PARTS
 from ksmm.networks.records import read_record
-from ksmm.problem import DTYPES, dtype_name
 from ksmm.table_file import Format, frame_of, read_csv, write_csv, yes_or_no
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ NETWORKS = Format(
         "cached_tokens",
     ),
     "median_s",
-    {**_ORDERS, "dtype": tuple(DTYPES), "status": STATUSES},
+    {**_ORDERS, "dtype": DTYPE_NAMES, "status": STATUSES},
 )
 """The table of the study networks."""
 
@@ -82,7 +81,7 @@ def aggregate(
 
     Args:
         record_paths: the records, in any order; none give an empty table.
-        rejected: the folder for records that cannot be used, as in ksmm.table.aggregate.
+        rejected: the folder for records that cannot be used, as in ksmm.aggregate.aggregate.
         device: slug of the device whose records these are; one of another device cannot be used. None allows any.
         used: called with each record that can be used.
 
@@ -121,7 +120,7 @@ def rows_of(record: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         {name: value for name, value in values.items() if name in COLUMNS}
         | {
-            "dtype": dtype_name(CLASSES[values["accuracy_class"]]),
+            "dtype": CLASSES[values["accuracy_class"]],
             "samples": len(values["samples_s"]),
             "protocol_met": yes_or_no(values["protocol_met"]),
         }

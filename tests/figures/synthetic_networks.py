@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ksmm.networks.accuracy import CLASSES
-from ksmm.networks.entry import FULLY_CONNECTED
+from ksmm.networks.entry import CLASSES, FULLY_CONNECTED
 from ksmm.networks.subjects import SUBJECTS, entries
 from ksmm.networks.table import NETWORKS
-from ksmm.problem import dtype_name
 from ksmm.table_file import frame_of
 
 SECONDS = {"strict": 20e-3, "tf32": 8e-3, "float16": 4e-3}
@@ -37,7 +35,7 @@ def _row(entry, failing: tuple[str, ...]) -> dict:
     return {
         **entry.to_dict(),
         "device": "nvidia-h200",
-        "dtype": dtype_name(CLASSES[entry.accuracy_class]),
+        "dtype": CLASSES[entry.accuracy_class],
         "status": "out_of_memory" if untimed else "ok",
         "reason": "CUDA out of memory" if untimed else "",
         "median_s": None if untimed else seconds,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ksmm.energy_table import aggregate_energy
+from ksmm.energy_aggregate import aggregate_energy
 from ksmm.upstream import import_upstream
 
 import energies  # isort: skip - found through conftest

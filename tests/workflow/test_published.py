@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ksmm.energy_table import aggregate_energy, read_energy_table, write_energy_table
+from ksmm.energy_aggregate import aggregate_energy
+from ksmm.energy_table import read_energy_table, write_energy_table
 from ksmm.upstream import import_upstream
 from tests.workflow.conftest import ROOT, run_snakemake
 

@@ -94,6 +94,7 @@ rule aggregate_energy:
         script=ROOT / "workflow/scripts/aggregate_energy.py",
         code=[
             ROOT / "workflow/scripts/aggregation.py",
+            ROOT / "ksmm/energy_aggregate.py",
             ROOT / "ksmm/energy_table.py",
             ROOT / "ksmm/table_file.py",
             ROOT / "ksmm/roofline.py",

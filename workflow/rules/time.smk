@@ -86,6 +86,7 @@ rule aggregate:
         script=ROOT / "workflow/scripts/aggregate.py",
         code=[
             ROOT / "workflow/scripts/aggregation.py",
+            ROOT / "ksmm/aggregate.py",
             ROOT / "ksmm/table.py",
             ROOT / "ksmm/table_file.py",
             ROOT / "ksmm/roofline.py",

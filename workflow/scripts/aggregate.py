@@ -9,8 +9,9 @@ from pathlib import Path
 
 from aggregation import Aggregation, parser
 
+from ksmm.aggregate import aggregate
 from ksmm.measure.identity import identities_in
-from ksmm.table import aggregate, write_table
+from ksmm.table import write_table
 
 WRONG = ["implementation", "dtype", "layout", "part"]
 

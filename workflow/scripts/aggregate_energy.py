@@ -9,7 +9,8 @@ from pathlib import Path
 
 from aggregation import Aggregation, parser
 
-from ksmm.energy_table import aggregate_energy, write_energy_table
+from ksmm.energy_aggregate import aggregate_energy
+from ksmm.energy_table import write_energy_table
 from ksmm.measure.identity import identities_in
 
 WRONG = ["device", "implementation", "dtype", "layout", "part"]

@@ -15,8 +15,7 @@ from time_patterns import log_scheduler, log_to, stopped_in_one_line
 from ksmm.measure.job import reexecute
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.provenance import check_device
-from ksmm.networks.accuracy import CLASSES
-from ksmm.networks.entry import MODES
+from ksmm.networks.entry import CLASSES, MODES
 from ksmm.networks.job import run_job
 from ksmm.networks.sizes import SIZES
 from ksmm.networks.subjects import SUBJECTS, entries

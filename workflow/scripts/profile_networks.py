@@ -17,7 +17,7 @@ from ksmm.measure.files import write_atomically
 from ksmm.measure.idle import wait_until_idle
 from ksmm.measure.lock import DeviceAbsentError, device_lock
 from ksmm.measure.protocol import Protocol
-from ksmm.networks.accuracy import CLASSES
+from ksmm.networks.entry import CLASSES
 from ksmm.networks.profile import COLUMNS, profile, profiled_entries
 from ksmm.networks.sizes import SIZES
 

@@ -11,11 +11,13 @@ from typing import Any
 
 import pandas
 
-from ksmm.energy_table import aggregate_energy, read_energy_table, write_energy_table
+from ksmm.aggregate import aggregate
+from ksmm.energy_aggregate import aggregate_energy
+from ksmm.energy_table import read_energy_table, write_energy_table
 from ksmm.networks.table import NETWORKS, read_networks_table, write_networks_table
 from ksmm.networks.table import aggregate as aggregate_networks
 from ksmm.resume import READERS
-from ksmm.table import aggregate, read_table, write_table
+from ksmm.table import read_table, write_table
 
 _PRODUCT = ("pattern", "batch_size", "dtype", "layout", "implementation", "part", "started_at")
 
