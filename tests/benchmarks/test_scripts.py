@@ -66,6 +66,23 @@ def test_two_builds_in_turns() -> None:
         assert float(row["second_over_first"]) == pytest.approx(both[1] / both[0], rel=1e-2)
 
 
+def test_neither_build_always_comes_first(tmp_path: Path) -> None:
+    script = """import pathlib, sys
+tree = pathlib.Path(__file__).parents[1].name
+with open(sys.argv[1], "a") as order: order.write(tree + " ")
+print("pattern,time_s")
+print("any,", {"before": 2, "after": 1}[tree])
+"""
+    for tree in ("before", "after"):
+        (tmp_path / tree / "benchmarks").mkdir(parents=True)
+        (tmp_path / tree / "benchmarks/own.py").write_text(script)
+    trees = [str(tmp_path / tree) for tree in ("before", "after")]
+    done = in_turns(*trees, "--rounds", "3", "--", "own", str(tmp_path / "order"))
+    assert (tmp_path / "order").read_text().split() == ["before", "after", "after", "before", "before", "after"]
+    (row,) = csv.DictReader(io.StringIO(done.stdout))
+    assert (row["first_s"], row["second_s"], row["second_over_first"]) == ("2", "1", "0.5")
+
+
 @pytest.mark.usefixtures("kernel_library")
 @pytest.mark.parametrize("device", ["cpu"])
 @pytest.mark.parametrize(
