@@ -32,15 +32,14 @@ __device__ inline bool any_not_finite(const float (&values)[COUNT]) {
   return test != 0;  // NaN differs from everything
 }
 
-// What a warp has of the numbers that belong to the r and planes of its sums.
-template <class Tile>
-using OfWarp = WarpBias<Tile::rows, Tile::warpgroup_planes>;
-
-// combine(sum, value) for each sum of the warpgroup, with the value of its r and plane. All lanes of the warp call it.
-template <class Tile, class Combine>
-__device__ inline void for_each_sum(float (&sums)[Tile::units][Tile::unit_sums], int lane, const OfWarp<Tile>& of_warp,
+// combine(sum, value) for each sum of the warpgroup, with what fetch(column, plane) has for its r and plane. All lanes
+// of the warp call it.
+template <class Tile, class Fetch, class Combine>
+__device__ inline void for_each_sum(float (&sums)[Tile::units][Tile::unit_sums], int lane, Fetch fetch,
                                     Combine combine) {
   constexpr int planes = Tile::warpgroup_planes;
+  WarpBias<Tile::rows, planes> of_warp;
+  of_warp.fetch(lane, fetch);
 #pragma unroll
   for (int q = 0; q < Tile::unit_sums / 2; ++q)
 #pragma unroll
@@ -52,43 +51,26 @@ __device__ inline void for_each_sum(float (&sums)[Tile::units][Tile::unit_sums],
     }
 }
 
-// All lanes of the warp call it. In parts, planes come by fours where they may: number by number, of which each lane's
-// lie in lines of their own, took 4 % of a product of sectors more. Halves gained nothing.
+// All lanes of the warp call it.
 template <class Tile>
 __device__ inline void add_bias(const Tf32Task& task, float (&sums)[Tile::units][Tile::unit_sums],
                                 const Tf32Place& place, int lane) {
   const float* const bias = task.bias + static_cast<int64_t>(place.i) * task.b * task.d + place.j0;
-  OfWarp<Tile> of_warp;
-  if constexpr (Tile::in_parts && Tile::warpgroup_planes % 4 == 0) {
-    const auto place_of = [&](int column, int plane) {
-      const int r = place.r0 + column;
-      return r < task.b && place.j0 + plane < task.d ? bias + r * task.d + plane : nullptr;
-    };
-    if (task.d % 4 == 0 && reinterpret_cast<uintptr_t>(bias) % 16 == 0)
-      of_warp.fetch_vectors(lane, place_of);
-    else
-      of_warp.fetch(lane, [&](int column, int plane) {
-        const float* const from = place_of(column, plane);
-        return from == nullptr ? 0 : __ldg(from);
-      });
-  } else {
-    of_warp.fetch(lane, [&](int column, int plane) {
-      const int r = place.r0 + column;
-      return r < task.b && place.j0 + plane < task.d ? __ldg(bias + r * task.d + plane) : 0;
-    });
-  }
-  for_each_sum<Tile>(sums, lane, of_warp, [](float& sum, float value) { sum += value; });
+  const auto fetch = [&](int column, int plane) {
+    const int r = place.r0 + column;
+    return r < task.b && place.j0 + plane < task.d ? __ldg(bias + r * task.d + plane) : 0;
+  };
+  for_each_sum<Tile>(sums, lane, fetch, [](float& sum, float value) { sum += value; });
 }
 
 // Times what the halves of W were divided by; scales: of the warpgroup's first plane, by plane and r. All lanes of the
 // warp call it.
 template <class Tile>
 __device__ inline void scale_back(float (&sums)[Tile::units][Tile::unit_sums], const float* scales, int lane) {
-  OfWarp<Tile> of_warp;
-  of_warp.fetch(lane, [&](int column, int plane) {
+  const auto fetch = [&](int column, int plane) {
     return column < Tile::rows ? __ldg(scales + plane * Tile::rows + column) : 0;
-  });
-  for_each_sum<Tile>(sums, lane, of_warp, [](float& sum, float value) { sum *= value; });
+  };
+  for_each_sum<Tile>(sums, lane, fetch, [](float& sum, float value) { sum *= value; });
 }
 
 template <class Tile>
