@@ -74,6 +74,23 @@ def test_tiles_that_follow_each_other(operator, tile: Tile, dtype: torch.dtype, 
         assert_twice_right(operator, tile.name, Problem(Pattern(3, b, c, d), batch, dtype, "batch_first", "cuda"))
 
 
+# b d of which two blocks i are no multiple of 16 bytes apart: a tile's bias may be aligned where the whole is not
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("begins", range(8))
+def test_a_bias_begins_anywhere(operator, dtype: torch.dtype, begins: int) -> None:
+    problem = Problem(Pattern(3, 22, 16, 2), 300, dtype, "batch_first", "cuda")
+    x, weight = inputs(problem)
+    stored, bias = stored_as(weight, "packed"), bias_of(problem, True)
+    own = torch.cat((bias[:begins], bias))[begins:]
+    reference = expected(x, weight, problem.layout, bias)
+    entries = [entry.split(" ", 1) for entry in torch.ops.ksmm.configurations(x, stored, problem.layout)]
+    numbers = [int(number) for number, name in entries if name.startswith("planes")]
+    assert numbers
+    for number in numbers:
+        y = operator(x, stored, problem.layout, own, "default", number)
+        assert_close(y, reference, tolerance(dtype, problem.pattern))
+
+
 def assert_twice_right(operator, name: str, problem: Problem) -> None:
     """Two runs of that configuration over poisoned memory are close to float64, and the same bit by bit.
 

@@ -9,6 +9,7 @@
 namespace ksmm::hopper {
 
 // Eight numbers of a tile's bias, [r][j], from the one at `place` on: where they are, and how many of them there are.
+// Where there are none, the tile's first: an address that is read by vectors is aligned, whether or not it is read.
 struct BiasPiece {
   const uint16_t* from;
   int count;
@@ -20,8 +21,16 @@ __host__ __device__ inline BiasPiece piece_of_bias(const PlanesTask& task, const
   const int row = place / run, at = place % run;
   const int inside = !Tile::wide ? (task.b - origin.r) * Tile::j : origin.r + row < task.b ? task.d - origin.j : 0;
   const int count = inside - at < 0 ? 0 : inside - at < 8 ? inside - at : 8;
-  const int64_t r = static_cast<int64_t>(origin.i) * task.b + origin.r + row;
-  return {task.bias + (count == 0 ? 0 : r * task.d + origin.j + at), count};
+  const int64_t first = (static_cast<int64_t>(origin.i) * task.b + origin.r) * task.d + origin.j;
+  const uint16_t* const of_tile = task.bias + (origin.r < task.b ? first : 0);
+  return {of_tile + (count == 0 ? 0 : row * task.d + at), count};
+}
+
+// Whether all pieces of a tile begin at multiples of 16 bytes.
+template <class Tile>
+__host__ __device__ inline bool bias_is_aligned(const PlanesTask& task, const PlanesOrigin& origin) {
+  return reinterpret_cast<uintptr_t>(piece_of_bias<Tile>(task, origin, 0).from) % 16 == 0 &&
+         (!Tile::wide || task.d % 8 == 0);
 }
 
 // All lanes of a warp bring it, for the first tile at once, then as soon as the tile before has begun.
@@ -32,8 +41,7 @@ __device__ void produce_bias(const PlanesTask& task, PlanesShared<Tile>& shared,
   uint32_t phase = 0;
   for (int tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster, phase ^= 1) {
     const PlanesOrigin origin = planes_origin<Tile>(task, tile, cluster.rank);
-    const bool aligned = reinterpret_cast<uintptr_t>(piece_of_bias<Tile>(task, origin, 0).from) % 16 == 0 &&
-                         (!Tile::wide || task.d % 8 == 0);
+    const bool aligned = bias_is_aligned<Tile>(task, origin);
     shared.empty_bias.wait(phase ^ 1);
     for (int place = 8 * lane; place < Tile::r * Tile::j; place += 8 * 32) {
       const auto [from, count] = piece_of_bias<Tile>(task, origin, place);

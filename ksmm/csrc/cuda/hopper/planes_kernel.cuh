@@ -103,6 +103,7 @@ __global__ void __launch_bounds__(Tile::threads, 1)
   constexpr bool helped = Tile::sums + 4 * Tile::group <= 204;  // else the loops of who fetches spill a little
   constexpr int registers = helped ? 232 : 240, helper_registers = helped ? 40 : 24;
   static_assert(registers_suffice<256, registers, 128, helper_registers>);
+  static_assert(sizeof(PlanesShared<Tile>) == Tile::beside_bytes);
   extern __shared__ char dynamic[];
   __shared__ PlanesShared<Tile> shared;
   char* ring = dynamic + (1024 - shared_address(dynamic) % 1024) % 1024;

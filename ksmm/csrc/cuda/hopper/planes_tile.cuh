@@ -65,7 +65,7 @@ struct PlanesTile {
   static constexpr int turns = ring_bytes + 2 * sharing * chunk_bytes <= most_bytes ? 2 : 1;
   static constexpr int chunks = !staged ? 0 : buffered ? 2 * BUFFER : turns * sharing;
   static constexpr int shared_bytes = ring_bytes + chunks * chunk_bytes + 1024;
-  static constexpr int beside_bytes = 16 * (X_STAGES + WEIGHT_STAGES + 1) + 2 * R_ * J_ + 8;  // barriers, and the bias
+  static constexpr int beside_bytes = 16 * (X_STAGES + WEIGHT_STAGES + 1) + 2 * R_ * J_;  // PlanesShared
 
   static_assert(K_ == 16 || K_ == 32 || K_ == 64, "rows of W are as long as a swizzle: 32, 64 or 128 bytes");
   static_assert(WIDE ? J_ == 16 && SPLIT : J_ <= 16 || J_ == 24, "wide tiles take one sector: 16 j");
