@@ -10,6 +10,7 @@ from ksmm.implementations import Implementation, get_implementation
 from ksmm.measure import timer
 from ksmm.measure.inputs import make_inputs
 from ksmm.measure.protocol import Protocol
+from ksmm.measure.samples import median
 from ksmm.problem import Problem
 
 
@@ -17,7 +18,7 @@ def seconds_of_run(run: Callable[[], object], device_type: str, protocol: Protoc
     """The median time of one call, warmed up."""
     run()
     estimate = timer.estimate_seconds(run, protocol, device_type)
-    return timer.median(timer.time_product(run, protocol, device_type, estimate).samples_s)
+    return median(timer.time_product(run, protocol, device_type, estimate).samples_s)
 
 
 def implementation_for(problem: Problem, name: str) -> Implementation:
@@ -50,5 +51,5 @@ def seconds_without_launch(run: Callable[[], object], device_type: str, protocol
     """The median time of one call, from a CUDA graph where launching it would rule."""
     seconds = seconds_of_run(run, device_type, protocol)
     if device_type == "cuda" and seconds < timer.CUDA_GRAPH_BELOW_S:
-        return timer.median(timer.time_cuda_graph(run, protocol, seconds).samples_s)
+        return median(timer.time_cuda_graph(run, protocol, seconds).samples_s)
     return seconds

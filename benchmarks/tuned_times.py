@@ -15,7 +15,7 @@ import statistics
 import sys
 from pathlib import Path
 
-from ksmm.measure.ceilings import read_ceilings
+from ksmm.measure.ceilings_file import read_ceilings
 from ksmm.patterns import Pattern
 from ksmm.problem import DTYPES, Problem
 from ksmm.tuning.file import read_tuning

@@ -33,9 +33,10 @@ from ksmm.measure.lock import DeviceAbsentError, cuda_present, device_lock
 from ksmm.measure.measurement import Measurement
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.provenance import device_slug
+from ksmm.names import dtype_name
 from ksmm.pattern_lists import BENCHMARK_BATCH_SIZE, benchmark_patterns, energy_patterns, stratified_sample
 from ksmm.patterns import Pattern
-from ksmm.problem import DTYPES, LAYOUTS, Problem, check_layout, dtype_name, parse_dtype
+from ksmm.problem import DTYPES, LAYOUTS, Problem, check_layout, parse_dtype
 from ksmm.time_report import time_report
 from ksmm.toolchain import BuildError
 from ksmm.tuning.contest import NothingToTuneError

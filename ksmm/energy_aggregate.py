@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ksmm.aggregate import collect
+from ksmm.collect import collect
 from ksmm.energy_table import ENERGY, ENERGY_COLUMNS, read_energy_table
-from ksmm.measure.ceilings import Ceilings, read_ceilings
-from ksmm.measure.energy_ceilings import EnergyCeilings, read_energy_ceilings
+from ksmm.measure.ceilings_file import Ceilings, EnergyCeilings, read_ceilings, read_energy_ceilings
 from ksmm.measure.measurement import Measurement
 from ksmm.patterns import Pattern
-from ksmm.problem import Problem, parse_dtype
 from ksmm.table_file import yes_or_no
+from ksmm.work import Work
 
 if TYPE_CHECKING:
     import pandas
@@ -42,7 +41,7 @@ def aggregate_energy(
             error of the caller's and left out with a warning.
         ceilings_path: what measure_ceilings wrote; None leaves roofline_s and roofline_j empty.
         energy_ceilings_path: what measure_energy_ceilings wrote; None leaves roofline_j empty.
-        rejected: the folder for records that cannot be used, see ksmm.aggregate.aggregate.
+        rejected: the folder for records that cannot be used, see ksmm.collect.collect.
         device: slug of the device that record_paths are of; one of another device cannot be used. None allows any.
         used: called with each record that can be used, of both kinds.
         imported: records that others measured, of any device.
@@ -87,16 +86,13 @@ def _rows(record: dict[str, Any], ceilings: Ceilings | None, joules: EnergyCeili
     timings = [m for m in measurements if m.status == "ok" and m.energy is None]
     if timings:
         logger.warning("record %s: %d measurements have no energy; they are left out", record["job"], len(timings))
-    return [_row(m, device["type"], ceilings, joules) | shared for m in measurements if m not in timings]
+    return [_row(m, ceilings, joules) | shared for m in measurements if m not in timings]
 
 
-def _row(
-    measurement: Measurement, device_type: str, ceilings: Ceilings | None, joules: EnergyCeilings | None
-) -> dict[str, Any]:
+def _row(measurement: Measurement, ceilings: Ceilings | None, joules: EnergyCeilings | None) -> dict[str, Any]:
     pattern = Pattern(*measurement.pattern)
-    dtype = parse_dtype(measurement.dtype)
-    problem = Problem(pattern, measurement.batch_size, dtype, measurement.layout, device_type)
-    roofline_s = None if ceilings is None else ceilings.attainable_seconds(problem)
+    work = Work(pattern, measurement.batch_size, measurement.dtype)
+    roofline_s = None if ceilings is None else ceilings.attainable_seconds(work)
     values = {name: value for name, value in dataclasses.asdict(measurement).items() if name in ENERGY_COLUMNS}
     energy = measurement.energy or {}
     return values | {
@@ -106,10 +102,10 @@ def _row(
         "mean_energy_j": _mean_energy_j(measurement),
         "samples": len(energy.get("samples_j", ())),
         "protocol_met": yes_or_no(measurement.protocol_met),
-        "bytes_moved": problem.bytes_moved,
-        "operations": problem.operations,
+        "bytes_moved": work.bytes_moved,
+        "operations": work.operations,
         "roofline_s": roofline_s,
-        "roofline_j": None if joules is None or roofline_s is None else joules.attainable_joules(problem, roofline_s),
+        "roofline_j": None if joules is None or roofline_s is None else joules.attainable_joules(work, roofline_s),
     }
 
 

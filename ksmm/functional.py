@@ -12,6 +12,7 @@ from ksmm import flops
 from ksmm.gradients import fake_product, gradients_with, save_operands
 from ksmm.implementations import Packed, check_implementation, get_implementation, implementations, preference
 from ksmm.implementations.kernel import say_if_missing
+from ksmm.names import dtype_name
 from ksmm.operands import (
     autocast_operands,
     check_bias,
@@ -23,7 +24,7 @@ from ksmm.operands import (
     restore_batch,
 )
 from ksmm.patterns import Pattern
-from ksmm.problem import DTYPES, Problem, check_layout, dtype_name
+from ksmm.problem import DTYPES, Problem, check_layout
 from ksmm.tuning.entry import precision_of
 from ksmm.tuning.knowledge import ANSWERS, known
 

@@ -12,9 +12,10 @@ from torch import nn
 
 from ksmm.functional import choose, ks_matmul, multiply_packed
 from ksmm.implementations import Packed, check_implementation, get_implementation
+from ksmm.names import dtype_name
 from ksmm.operands import autocasts, check_bias, flatten_batch, is_empty, is_transformed, restore_batch
 from ksmm.patterns import Chain, Pattern
-from ksmm.problem import DTYPES, check_layout, dtype_name
+from ksmm.problem import DTYPES, check_layout
 from ksmm.reference import to_dense
 
 torch.fx.wrap("ks_matmul")  # a node of what torch.fx.symbolic_trace reads, which does not look into it

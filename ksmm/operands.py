@@ -7,8 +7,8 @@ import math
 import torch
 from torch.autograd import forward_ad
 
+from ksmm.names import dtype_name
 from ksmm.patterns import Pattern
-from ksmm.problem import dtype_name
 from ksmm.reference import pattern_of
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from ksmm import work
 from ksmm.names import DTYPE_NAMES, LAYOUTS
 from ksmm.patterns import Pattern
 
@@ -32,11 +33,6 @@ def parse_dtype(name: str) -> torch.dtype:
     if name not in DTYPES:
         raise ValueError(f"unknown dtype {name!r}; choose one of {', '.join(DTYPES)}")
     return DTYPES[name]
-
-
-def dtype_name(dtype: torch.dtype) -> str:
-    """The name of a dtype: "float32" for torch.float32."""
-    return str(dtype).removeprefix("torch.")
 
 
 @dataclass(frozen=True)
@@ -69,11 +65,10 @@ class Problem:
 
     @property
     def operations(self) -> int:
-        """2·B·abcd floating-point operations."""
-        return 2 * self.batch_size * self.pattern.nnz
+        """See ksmm.work.operations."""
+        return work.operations(self.pattern, self.batch_size)
 
     @property
     def bytes_moved(self) -> int:
-        """Bytes that cross device memory at least: X and the weights read once, Y written once."""
-        elements = self.batch_size * (self.pattern.rows + self.pattern.columns) + self.pattern.nnz
-        return elements * self.dtype.itemsize
+        """See ksmm.work.bytes_moved."""
+        return work.bytes_moved(self.pattern, self.batch_size, self.dtype.itemsize)

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from ksmm.linear import PARAMETER_DTYPES
-from ksmm.problem import dtype_name
+from ksmm.names import dtype_name
 
 _READERS = (nn.MultiheadAttention, nn.TransformerEncoderLayer)
 """Modules of PyTorch that read the weight of a linear layer below them instead of calling the layer."""

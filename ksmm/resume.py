@@ -19,10 +19,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ksmm.measure.ceilings import read_ceilings
-from ksmm.measure.energy_ceilings import read_energy_ceilings
-from ksmm.measure.records import RecordError
-from ksmm.measure.rejected import read_record_of, set_aside
+from ksmm.measure.ceilings_file import read_ceilings, read_energy_ceilings
+from ksmm.measure.records import RecordError, read_record
+from ksmm.measure.rejected import set_aside
 from ksmm.networks.records import read_record as read_network_record
 from ksmm.slurm_queue import cancel_jobs, run_names
 
@@ -32,7 +31,7 @@ FILE = Path(".snakemake/ksmm-run.json")
 LOCK = FILE.with_suffix(".lock")
 RESUMING = Path(".snakemake/ksmm-resume.lock")
 
-READERS = {"time": read_record_of, "energy": read_record_of, "networks": read_network_record}
+READERS = {"time": read_record, "energy": read_record, "networks": read_network_record}
 """What reads the records of each study: called with a path and the slug of the device that it must be of."""
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ksmm.measure import timer
-from ksmm.measure.ceilings import Ceilings
+from ksmm.measure.ceilings_file import Ceilings
 from ksmm.measure.measurement import Measurement
 from ksmm.measure.provenance import device_name
-from ksmm.problem import Problem, dtype_name
+from ksmm.measure.samples import median
+from ksmm.names import dtype_name
+from ksmm.problem import Problem
 from ksmm.roofline import is_memory_bound
 
 
@@ -36,7 +37,7 @@ def time_report(problem: Problem, measurements: Sequence[Measurement], ceilings:
         ]
         if with_graph:
             samples = measurement.cuda_graph_samples_s
-            cells.append(spoken_seconds(timer.median(samples)) if samples else "")
+            cells.append(spoken_seconds(median(samples)) if samples else "")
         rows.append(cells)
     lines = [_title(problem), *_ceiling_lines(problem, ceilings, roofline), ""]
     lines += aligned(rows if timed else [["nothing could be timed"]])

@@ -7,7 +7,7 @@ import torch
 
 from ksmm import build, cli
 from ksmm.implementations import implementations
-from ksmm.measure.ceilings import Ceilings
+from ksmm.measure.ceilings_file import Ceilings
 from ksmm.measure.lock import device_lock
 from ksmm.patterns import Pattern
 from ksmm.problem import Problem

@@ -42,7 +42,16 @@ def test_implementations_is_the_function_whatever_was_imported(before: str) -> N
     assert "kernel" in said_by(f"import ksmm\n{before}\nprint(*ksmm.implementations())").split()
 
 
-@pytest.mark.parametrize("script", ["fig19_time_over_roofline", "fig07_energy", "table03_speedups", "table_targets"])
-def test_a_figure_is_drawn_without_pytorch(script: str) -> None:
-    program = "import sys\nsys.path.insert(0, 'figures')\n__import__(sys.argv[1])\nprint('torch' in sys.modules)"
-    assert said_by(program, script) == "False"
+@pytest.mark.parametrize(
+    ("folder", "script"),
+    [
+        *(
+            ("figures", name)
+            for name in ("fig19_time_over_roofline", "fig07_energy", "table03_speedups", "table_targets")
+        ),
+        *(("workflow/scripts", name) for name in ("aggregate", "aggregate_energy", "aggregate_networks")),
+    ],
+)
+def test_tables_are_made_and_drawn_without_pytorch(folder: str, script: str) -> None:
+    program = "import sys\nsys.path.insert(0, sys.argv[1])\n__import__(sys.argv[2])\nprint('torch' in sys.modules)"
+    assert said_by(program, folder, script) == "False"

@@ -33,7 +33,7 @@ FORBIDDEN_CALLS = {
 UNQUOTED = {
     *("params.patterns", "params.batch_size", "params.batch_sizes", "params.dtypes", "params.layouts", "params.layout"),
     *("params.implementations", "params.device_type", "params.jobs", "params.max_seconds", "wildcards.dtype"),
-    "params.busy_gpu_max_wait_s",
+    *("params.busy_gpu_max_wait_s", "params.seconds"),
 }
 
 

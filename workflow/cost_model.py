@@ -109,9 +109,12 @@ def profile_minutes(attempt: int = 1) -> int:
     return _minutes(1800 * attempt)
 
 
-def ceilings_minutes(dtypes: Iterable[str], attempt: int = 1) -> int:
-    """Minutes for the ceilings of a device: a copy, and one matrix product for each dtype."""
-    return _minutes((START_S + 60 * (1 + len(list(dtypes)))) * attempt)
+def ceilings_minutes(dtypes: Iterable[str], attempt: int = 1, seconds: float = 1.0) -> int:
+    """Minutes for the ceilings of a device: a copy, and one matrix product for each dtype, tried for so many seconds.
+
+    A product is tried for a quarter of them at each of up to six sizes.
+    """
+    return _minutes((START_S + (60 + 2 * seconds) * (1 + len(list(dtypes)))) * attempt)
 
 
 def tuning_minutes(max_seconds: float, protocol: dict[str, float], attempt: int = 1) -> int:

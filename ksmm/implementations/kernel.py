@@ -15,7 +15,8 @@ from torch.utils.flop_counter import register_flop_formula
 from ksmm import build, flops
 from ksmm.gradients import fake_chain, fake_planes, fake_product, fake_weight_gradient, fake_weight_gradient_first
 from ksmm.implementations.base import Implementation, Packed, register
-from ksmm.problem import DTYPES, Problem, dtype_name
+from ksmm.names import dtype_name
+from ksmm.problem import DTYPES, Problem
 from ksmm.reference import pattern_of
 from ksmm.tuning.numbers import remembered_number, remembered_numbers
 

@@ -18,7 +18,8 @@ import torch
 
 from ksmm.implementations.base import Implementation, Packed, register
 from ksmm.implementations.compressed import DEVICE_LOST
-from ksmm.problem import Problem, dtype_name
+from ksmm.names import dtype_name
+from ksmm.problem import Problem
 from ksmm.reference import pattern_of
 
 _DTYPES = (torch.float16, torch.float32, torch.float64)

@@ -17,8 +17,10 @@ from ksmm.measure.inputs import Inputs, make_inputs
 from ksmm.measure.measurement import Measurement, utc_now
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.provenance import gpu_hash
+from ksmm.measure.samples import interquartile_range, median
 from ksmm.measure.trial import fastest_seconds, reason_too_slow, too_slow
-from ksmm.problem import Problem, dtype_name
+from ksmm.names import dtype_name
+from ksmm.problem import Problem
 
 
 class PoisonedDeviceError(PoisonedError):
@@ -131,14 +133,14 @@ class Bench:
     def _sampled(self, run: Callable[[], object], estimate_s: float) -> dict[str, Any]:
         """Samples of a product that has passed its check and was warmed up, as fields of Measurement."""
         timing = timer.time_product(run, self.protocol, self.problem.device_type, estimate_s)
-        median = timer.median(timing.samples_s)
-        graph_samples, note = self._replay(run, median)
+        median_s = median(timing.samples_s)
+        graph_samples, note = self._replay(run, median_s)
         return {
             "samples_s": timing.samples_s,
             "runs_per_sample": timing.runs_per_sample,
             "protocol_met": timing.protocol_met,
-            "median_s": median,
-            "iqr_s": timer.interquartile_range(timing.samples_s),
+            "median_s": median_s,
+            "iqr_s": interquartile_range(timing.samples_s),
             "cuda_graph_samples_s": graph_samples,
             "device_state": nvidia.device_state() if self.problem.device_type == "cuda" else {},
             "note": note,
@@ -179,12 +181,12 @@ class Bench:
             raise _GaveUpError("wrong", reason, error if error is not None and math.isfinite(error) else None)
         return error
 
-    def _replay(self, run: Callable[[], object], median: float) -> tuple[tuple[float, ...], str]:
+    def _replay(self, run: Callable[[], object], median_s: float) -> tuple[tuple[float, ...], str]:
         """Samples from a CUDA graph where launching matters, and a note: why there are none, or too few."""
-        if self.problem.device_type != "cuda" or median >= timer.CUDA_GRAPH_BELOW_S:
+        if self.problem.device_type != "cuda" or median_s >= timer.CUDA_GRAPH_BELOW_S:
             return (), ""
         try:
-            timing = timer.time_cuda_graph(run, self.protocol, median)
+            timing = timer.time_cuda_graph(run, self.protocol, median_s)
         except RuntimeError as error:
             if is_poison(error):
                 raise

@@ -5,24 +5,20 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from ksmm.measure import memory, nvidia, provenance, timer
-from ksmm.measure.ceilings_file import checked_device, is_positive, write_ceilings
+from ksmm.measure.ceilings_file import Ceilings, write_ceilings
 from ksmm.measure.files import prepare_folder
 from ksmm.measure.idle import wait_until_idle
 from ksmm.measure.lock import device_lock
 from ksmm.measure.measurement import utc_now
-from ksmm.measure.records import RecordError, load_json
-from ksmm.problem import Problem, dtype_name, parse_dtype
-from ksmm.roofline import attainable_seconds
+from ksmm.problem import parse_dtype
 
 logger = logging.getLogger(__name__)
 
-SCHEMA_VERSION = 1
 _LARGEST_SIZE = {"cpu": 2048, "cuda": 8192}
 _SMALLEST_SIZE = 256
 
@@ -30,27 +26,13 @@ MOST_RUNS_PER_SAMPLE = 10
 """Copies or matrix products that are timed together; those of files without the key max_runs_per_sample were single."""
 
 
-@dataclass(frozen=True)
-class Ceilings:
-    """The measured ceilings of a device.
-
-    Attributes:
-        device: its slug.
-        copy_bytes_per_s: bytes read plus bytes written, per second of a large copy.
-        operations_per_s: of a large square matrix product, by name of the dtype; float32 without TF32.
-    """
-
-    device: str
-    copy_bytes_per_s: float
-    operations_per_s: dict[str, float]
-
-    def attainable_seconds(self, problem: Problem) -> float | None:
-        """The roofline of a problem; None if the rate of its dtype was not measured."""
-        rate = self.operations_per_s.get(dtype_name(problem.dtype))
-        return None if rate is None else attainable_seconds(problem, self.copy_bytes_per_s, rate)
-
-
-def measure_ceilings(device_type: str, dtypes: Sequence[str], record: Path, busy_gpu_max_wait_s: float = 0.0) -> None:
+def measure_ceilings(
+    device_type: str,
+    dtypes: Sequence[str],
+    record: Path,
+    busy_gpu_max_wait_s: float = 0.0,
+    seconds: float = 1.0,
+) -> None:
     """Measures the ceilings, the device locked, and writes them as JSON.
 
     Args:
@@ -58,6 +40,7 @@ def measure_ceilings(device_type: str, dtypes: Sequence[str], record: Path, busy
         dtypes: names, at least one.
         record: the file to write.
         busy_gpu_max_wait_s: for how many seconds to wait for a GPU on which another process computes.
+        seconds: see quick_ceilings.
 
     Raises:
         ValueError: an unknown dtype.
@@ -70,12 +53,12 @@ def measure_ceilings(device_type: str, dtypes: Sequence[str], record: Path, busy
     with device_lock(device_type) as device:
         busy = wait_until_idle(device, busy_gpu_max_wait_s)
         started_at = utc_now()
-        ceilings = quick_ceilings(device_type, dtypes)
+        ceilings = quick_ceilings(device_type, dtypes, seconds)
         content = {
-            "schema_version": SCHEMA_VERSION,
             "copy_bytes_per_s": ceilings.copy_bytes_per_s,
             "operations_per_s": ceilings.operations_per_s,
             "max_runs_per_sample": MOST_RUNS_PER_SAMPLE,
+            "seconds_per_ceiling": seconds,
             "device": provenance.device_facts(device_type),
             "device_busy": busy,
             "device_after": nvidia.device_state() if device_type == "cuda" else {},
@@ -172,27 +155,3 @@ def _last_level_cache_bytes() -> int:
         return max(os.sysconf("SC_LEVEL3_CACHE_SIZE"), 2**25)
     except (ValueError, OSError):
         return 2**25
-
-
-def read_ceilings(path: Path, device: str | None = None) -> Ceilings:
-    """Reads what measure_ceilings wrote.
-
-    Args:
-        path: of the file.
-        device: the slug of the device that it must be of; None allows any.
-
-    Raises:
-        RecordError: it is no such file, was changed, or is of another device; the message names the key.
-        OSError: it cannot be read.
-    """
-    content = load_json(path)
-    slug = checked_device(path, content, device, SCHEMA_VERSION, _AGAIN)
-    rates = content.get("operations_per_s")
-    if not isinstance(rates, dict) or not all(is_positive(rate) for rate in rates.values()):
-        raise RecordError(f"{path}: key operations_per_s is not a table of positive numbers by dtype; {_AGAIN}")
-    if not is_positive(content.get("copy_bytes_per_s")):
-        raise RecordError(f"{path}: key copy_bytes_per_s is not a positive number; {_AGAIN}")
-    return Ceilings(slug, content["copy_bytes_per_s"], rates)
-
-
-_AGAIN = "remove it and measure the ceilings again"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 
 from ksmm.measure import nvidia, provenance, timer
 from ksmm.measure.ceilings import copy_operands, product_operands
-from ksmm.measure.ceilings_file import checked_device, is_positive, write_ceilings
+from ksmm.measure.ceilings_file import write_ceilings
 from ksmm.measure.energy import EnergyMeter, open_meter
 from ksmm.measure.energy_counter import CounterError, NoCounterError
 from ksmm.measure.energy_protocol import EnergyProtocol
@@ -22,37 +21,13 @@ from ksmm.measure.idle import wait_until_idle
 from ksmm.measure.lock import device_lock
 from ksmm.measure.measurement import rounded, utc_now
 from ksmm.measure.memory import release_memory
-from ksmm.measure.records import RecordError, load_json
-from ksmm.problem import Problem, dtype_name, parse_dtype
-from ksmm.roofline import attainable_joules
+from ksmm.measure.samples import median
+from ksmm.problem import parse_dtype
 
 logger = logging.getLogger(__name__)
 
-SCHEMA_VERSION = 1
 _SECONDS = 20.0
 """What measuring one of them may take."""
-
-
-@dataclass(frozen=True)
-class EnergyCeilings:
-    """The measured costs of a device.
-
-    Attributes:
-        device: its slug.
-        idle_w: power at rest of a device in use: the median of what was measured after each load.
-        joules_per_byte: above rest, of a large copy; bytes read and bytes written both counted.
-        joules_per_operation: above rest, of a large matrix product, by name of the dtype; float32 without TF32.
-    """
-
-    device: str
-    idle_w: float
-    joules_per_byte: float
-    joules_per_operation: dict[str, float]
-
-    def attainable_joules(self, problem: Problem, roofline_s: float) -> float | None:
-        """The energy roofline of a problem; None if its dtype was not measured."""
-        cost = self.joules_per_operation.get(dtype_name(problem.dtype))
-        return None if cost is None else attainable_joules(problem, roofline_s, self.idle_w, self.joules_per_byte, cost)
 
 
 def measure_energy_ceilings(
@@ -80,7 +55,6 @@ def measure_energy_ceilings(
     with device_lock(device_type) as device:
         busy = wait_until_idle(device, busy_gpu_max_wait_s)
         content: dict[str, Any] = {
-            "schema_version": SCHEMA_VERSION,
             "started_at": utc_now(),
             "device": provenance.device_facts(device_type),
             "device_busy": busy,
@@ -108,7 +82,7 @@ def _costs(meter: EnergyMeter, device_type: str, dtypes: Sequence[str]) -> dict[
             costs[dtype] = readings[dtype].above_idle_j / operations
         release_memory(device_type)
     return {
-        "idle_w": timer.median(tuple(reading.idle_after_w for reading in (copied, *readings.values()))),
+        "idle_w": median(tuple(reading.idle_after_w for reading in (copied, *readings.values()))),
         "joules_per_byte": copied.above_idle_j / moved,
         "joules_per_operation": costs,
         "readings": {"copy": _kept(copied), **{dtype: _kept(reading) for dtype, reading in readings.items()}},
@@ -139,32 +113,5 @@ def _reading(meter: EnergyMeter, run: Callable[[], object], device_type: str) ->
     reading = meter.measure(run, estimate_s, _SECONDS)
     if reading.above_idle_j <= 0:
         raise CounterError(f"a large copy or product draws {reading.power_w:.4g} W, no more than rest does")
-    logger.info("%.4g J in %.4g s at %.4g W", reading.energy_j, timer.median(reading.samples_s), reading.power_w)
+    logger.info("%.4g J in %.4g s at %.4g W", reading.energy_j, median(reading.samples_s), reading.power_w)
     return reading
-
-
-def read_energy_ceilings(path: Path, device: str | None = None) -> EnergyCeilings | None:
-    """Reads what measure_energy_ceilings wrote; None where the device has no counter.
-
-    Args:
-        path: of the file.
-        device: the slug of the device that it must be of; None allows any.
-
-    Raises:
-        RecordError: it is no such file, was changed, or is of another device; the message names the key.
-        OSError: it cannot be read.
-    """
-    content = load_json(path)
-    slug = checked_device(path, content, device, SCHEMA_VERSION, _AGAIN)
-    if content.get("status") == "skipped":
-        return None
-    costs = content.get("joules_per_operation")
-    if not isinstance(costs, dict) or not all(is_positive(cost) for cost in costs.values()):
-        raise RecordError(f"{path}: key joules_per_operation is not a table of positive numbers by dtype; {_AGAIN}")
-    for name in ("idle_w", "joules_per_byte"):
-        if not is_positive(content.get(name)):
-            raise RecordError(f"{path}: key {name} is not a positive number; {_AGAIN}")
-    return EnergyCeilings(slug, content["idle_w"], content["joules_per_byte"], costs)
-
-
-_AGAIN = "remove it and measure the energy ceilings again"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ksmm.measure import timer
 from ksmm.measure.energy_protocol import EnergyProtocol
+from ksmm.measure.samples import interquartile_range, median
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class EnergyReading:
     @property
     def energy_j(self) -> float:
         """The median of samples_j."""
-        return timer.median(self.samples_j)
+        return median(self.samples_j)
 
     @property
     def power_w(self) -> float:
@@ -57,7 +57,7 @@ class EnergyReading:
         Zero or less where the product draws no more than rest does: then it cannot be told from it.
         """
         pairs = zip(self.samples_j, self.samples_s, strict=True)
-        return timer.median(tuple(joules - self.idle_w * seconds for joules, seconds in pairs))
+        return median(tuple(joules - self.idle_w * seconds for joules, seconds in pairs))
 
 
 def protocol_met(reading: EnergyReading, protocol: EnergyProtocol) -> bool:
@@ -74,7 +74,7 @@ def energy_values(reading: EnergyReading) -> dict[str, Any]:
         "samples_j": reading.samples_j,
         "runs": reading.runs,
         "energy_j": reading.energy_j,
-        "iqr_j": timer.interquartile_range(reading.samples_j),
+        "iqr_j": interquartile_range(reading.samples_j),
         "above_idle_j": reading.above_idle_j,
         "power_w": reading.power_w,
         "idle_before_w": reading.idle_before_w,

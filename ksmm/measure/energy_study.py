@@ -19,6 +19,7 @@ from ksmm.measure.energy_reading import energy_values, protocol_met
 from ksmm.measure.energy_shares import Shares
 from ksmm.measure.measurement import Measurement
 from ksmm.measure.protocol import Protocol
+from ksmm.measure.samples import interquartile_range, median
 from ksmm.measure.study import Study
 from ksmm.measure.tasks import Task
 from ksmm.problem import Problem
@@ -137,8 +138,8 @@ class EnergyBench(Bench):
             "samples_s": reading.samples_s,
             "runs_per_sample": int(min(reading.runs)),
             "protocol_met": protocol_met(reading, self._study.energy_protocol),
-            "median_s": timer.median(reading.samples_s),
-            "iqr_s": timer.interquartile_range(reading.samples_s),
+            "median_s": median(reading.samples_s),
+            "iqr_s": interquartile_range(reading.samples_s),
             "device_state": nvidia.device_state() if self.problem.device_type == "cuda" else {},
             "energy": energy_values(reading),
             "note": "; ".join(text for text in (note, _WAITED if reading.waited else "") if text),

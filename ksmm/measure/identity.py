@@ -9,10 +9,12 @@ of others.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ksmm.measure.tasks import Task
-from ksmm.problem import dtype_name
+from ksmm.names import dtype_name
+
+if TYPE_CHECKING:
+    from ksmm.measure.tasks import Task
 
 _OF_THE_TASK = ("pattern", "batch_size", "dtype", "layout", "implementation", "part")
 _TUNED = ("kernel", "kernel_strict", "auto")

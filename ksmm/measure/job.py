@@ -23,8 +23,8 @@ from ksmm.measure.recording import finish, recording
 from ksmm.measure.records import read_record
 from ksmm.measure.study import Study
 from ksmm.measure.tasks import Task, list_tasks
+from ksmm.names import dtype_name
 from ksmm.patterns import Pattern
-from ksmm.problem import dtype_name
 
 logger = logging.getLogger(__name__)
 

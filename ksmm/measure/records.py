@@ -58,23 +58,30 @@ def checksum(content: dict[str, Any]) -> str:
     return f"sha256:{hashlib.sha256(canonical.encode()).hexdigest()}"
 
 
-def read_record(path: Path) -> dict[str, Any]:
+def read_record(path: Path, device: str | None = None) -> dict[str, Any]:
     """Reads and validates a record of products, as validated() does.
+
+    Args:
+        path: of the record.
+        device: the slug of the device that it must be of; None allows any.
 
     Raises:
         RecordError: it cannot be used.
         OSError: it cannot be read.
     """
-    return validated(path, SCHEMA_PATH, lambda values: _disagreement(Measurement.from_dict(values)))
+    return validated(path, SCHEMA_PATH, lambda values: _disagreement(Measurement.from_dict(values)), device)
 
 
-def validated(path: Path, schema: Path, disagreement: Callable[[dict[str, Any]], str | None]) -> dict[str, Any]:
+def validated(
+    path: Path, schema: Path, disagreement: Callable[[dict[str, Any]], str | None], device: str | None = None
+) -> dict[str, Any]:
     """Reads and validates a record: JSON, schema (draft 2020-12), checksum, name, and that its numbers agree.
 
     Args:
         path: of the record.
         schema: of the study's records.
         disagreement: of a measurement that fits the schema: what the schema cannot say of it, or None.
+        device: the slug of the device that it must be of; None allows any.
 
     Raises:
         RecordError: it cannot be used.
@@ -95,6 +102,9 @@ def validated(path: Path, schema: Path, disagreement: Callable[[dict[str, Any]],
         fault = disagreement(values)
         if fault:
             raise _error(path, f"key measurements[{number}]: {fault}")
+    slug = content["device"]["slug"]
+    if device is not None and slug != device:
+        raise RecordError(f"record {path} is of device {slug}, among those of {device}; put it among its own")
     return content
 
 

@@ -6,30 +6,10 @@ import hashlib
 import logging
 import shutil
 from pathlib import Path
-from typing import Any
 
 from ksmm.measure.files import write_atomically
-from ksmm.measure.records import RecordError, read_record
 
 logger = logging.getLogger(__name__)
-
-
-def read_record_of(path: Path, device: str | None) -> dict[str, Any]:
-    """Reads a record that must be of a device.
-
-    Args:
-        path: of the record.
-        device: its slug; None allows any.
-
-    Raises:
-        RecordError: it cannot be used, or is of another device.
-        OSError: it cannot be read.
-    """
-    record = read_record(path)
-    slug = record["device"]["slug"]
-    if device is not None and slug != device:
-        raise RecordError(f"record {path} is of device {slug}, among those of {device}; put it among its own")
-    return record
 
 
 def set_aside(path: Path, rejected: Path, reason: str) -> Path:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ksmm.implementations import Implementation, get_implementation
+from ksmm.names import dtype_name
 from ksmm.patterns import Pattern
-from ksmm.problem import Problem, check_layout, dtype_name, parse_dtype
+from ksmm.problem import Problem, check_layout, parse_dtype
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import numpy
 import torch
 
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.rest import rest
+from ksmm.measure.samples import interquartile_range, median
 
 TIMER_WARM_UP_RUNS = 2
 """torch.utils.benchmark.Timer.timeit runs the product so often, untimed, before each sample."""
@@ -43,17 +43,6 @@ class Timing:
     samples_s: tuple[float, ...]
     runs_per_sample: int
     protocol_met: bool
-
-
-def median(samples: tuple[float, ...]) -> float:
-    """The median."""
-    return float(numpy.median(samples))
-
-
-def interquartile_range(samples: tuple[float, ...]) -> float:
-    """The third quartile minus the first, linearly interpolated."""
-    first, third = numpy.percentile(samples, (25, 75))
-    return float(third - first)
 
 
 @contextlib.contextmanager

@@ -11,13 +11,13 @@ from ksmm.measure import provenance
 from ksmm.measure.attempt import Attempts
 from ksmm.measure.earlier import Earlier
 from ksmm.measure.files import prepare_folder
-from ksmm.measure.identity import of_implementation
 from ksmm.measure.job import deadline_seconds
 from ksmm.measure.journal import Journal
 from ksmm.measure.measurement import utc_now
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.recording import finish, recording
 from ksmm.networks.entry import Entry
+from ksmm.networks.identity import identities_in, identity_of
 from ksmm.networks.measure import measure
 from ksmm.networks.measurement import NetworkMeasurement
 from ksmm.networks.records import read_record
@@ -69,7 +69,7 @@ def run_job(
     kept = Journal(journal, NetworkMeasurement)
     with recording(record.stem, device_type, protocol.to_dict(), busy_gpu_max_wait_s) as content:
         content["provenance"]["software"]["versions"] |= provenance.versions("transformers", "timm")
-        identities = [_identity(entry, content) for entry in entries]
+        identities = [identity_of(entry, content) for entry in entries]
         earlier = Earlier(record, content, read_record, identities_in, NetworkMeasurement)
         attempts = Attempts(kept, deadline_seconds(protocol) + _COMPILING_S, restart, earlier)
         measurements = [
@@ -78,33 +78,6 @@ def run_job(
         ]
     earlier.tell(len(entries))
     finish(content, measurements, record, kept, identities, keep_journal)
-
-
-def identities_in(record: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the journal knows a record's measurements by, in its order."""
-    return [_identity(NetworkMeasurement.from_dict(values).entry, record) for values in record["measurements"]]
-
-
-def _identity(entry: Entry, content: dict[str, Any]) -> dict[str, Any]:
-    """All that decides whether a measurement of an entry is the one that is wanted; `content` is that of its record.
-
-    The GPU itself is part of it, not its model alone: what a record holds is compared, and two GPUs of a model differ.
-    """
-    versions = content["provenance"]["software"]["versions"]
-    return {
-        **entry.to_dict(),
-        "study": "networks",
-        "protocol": content["protocol"],
-        "kernel_hash": content["provenance"]["kernel_hash"],
-        "torch": versions["torch"],
-        "transformers": versions.get("transformers"),
-        "timm": versions.get("timm"),
-        "device": content["device"]["slug"],
-        "device_name": content["device"]["name"],
-        "gpu": content["device"].get("id_hash"),  # a CPU has none
-        "threads": content["device"].get("threads"),
-        **of_implementation(entry.implementation, content),
-    }
 
 
 def _found_or_measured(

@@ -15,6 +15,7 @@ from ksmm.measure.check import fault_of_error
 from ksmm.measure.errors import PoisonedError, is_poison, one_line
 from ksmm.measure.measurement import utc_now
 from ksmm.measure.protocol import Protocol
+from ksmm.measure.samples import interquartile_range, median
 from ksmm.networks.accuracy import dense_tolerance, precision, tolerance
 from ksmm.networks.build import build_network
 from ksmm.networks.entry import CLASSES, Entry
@@ -131,8 +132,8 @@ def _measure(entry: Entry, protocol: Protocol, device_type: str, rule: Rule | No
         "samples_s": timing.samples_s,
         "runs_per_sample": timing.runs_per_sample,
         "protocol_met": timing.protocol_met,
-        "median_s": timer.median(timing.samples_s),
-        "iqr_s": timer.interquartile_range(timing.samples_s),
+        "median_s": median(timing.samples_s),
+        "iqr_s": interquartile_range(timing.samples_s),
         "device_state": nvidia.device_state() if device_type == "cuda" else {},
     }
 

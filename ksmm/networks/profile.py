@@ -11,6 +11,7 @@ from ksmm.measure import memory, timer
 from ksmm.measure.errors import one_line
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.provenance import kernel_hash
+from ksmm.measure.samples import median
 from ksmm.networks.accuracy import precision
 from ksmm.networks.build import build_network
 from ksmm.networks.entry import FULLY_CONNECTED, Entry
@@ -104,7 +105,7 @@ def profile(entry: Entry, protocol: Protocol, device_type: str) -> list[dict[str
 def _pass_seconds(run: Callable[[], object], protocol: Protocol, device_type: str) -> float:
     """The median of one pass, timed as in networks.csv."""
     estimate = timer.estimate_seconds(run, protocol, device_type)
-    return timer.median(timer.time_product(run, protocol, device_type, estimate).samples_s)
+    return median(timer.time_product(run, protocol, device_type, estimate).samples_s)
 
 
 def _kernels(run: Callable[[], object], device_type: str) -> list[tuple[str, float, float]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ksmm.measure.records import RecordError, disagreement_of, validated
+from ksmm.measure.records import disagreement_of, validated
 from ksmm.networks.measurement import NetworkMeasurement
 
 SCHEMA_PATH = Path(__file__).with_name("record.schema.json")
@@ -22,11 +22,7 @@ def read_record(path: Path, device: str | None = None) -> dict[str, Any]:
         RecordError: it cannot be used.
         OSError: it cannot be read.
     """
-    content = validated(path, SCHEMA_PATH, _disagreement)
-    slug = content["device"]["slug"]
-    if device is not None and slug != device:
-        raise RecordError(f"record {path} is of device {slug}, among those of {device}; put it among its own")
-    return content
+    return validated(path, SCHEMA_PATH, _disagreement, device)
 
 
 def _disagreement(values: dict[str, Any]) -> str | None:

@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ksmm.collect import collect
 from ksmm.measure.measurement import STATUSES
-from ksmm.measure.records import RecordError
-from ksmm.measure.rejected import set_aside
 from ksmm.names import DTYPE_NAMES
 from ksmm.networks.entry import CLASSES, MODES, PARTS
 from ksmm.networks.records import read_record
-from ksmm.table_file import Format, frame_of, read_csv, write_csv, yes_or_no
+from ksmm.table_file import Format, read_csv, write_csv, yes_or_no
 
 if TYPE_CHECKING:
     import pandas
@@ -77,13 +76,13 @@ def aggregate(
     device: str | None = None,
     used: Callable[[dict[str, Any]], None] | None = None,
 ) -> pandas.DataFrame:
-    """Puts the measurements of all records into one table; of two of the same thing the later one is kept.
+    """Puts the measurements of all records into one table.
 
     Args:
         record_paths: the records, in any order; none give an empty table.
-        rejected: the folder for records that cannot be used, as in ksmm.aggregate.aggregate.
-        device: slug of the device whose records these are; one of another device cannot be used. None allows any.
-        used: called with each record that can be used.
+        rejected: see ksmm.collect.collect.
+        device: see ksmm.collect.collect.
+        used: see ksmm.collect.collect.
 
     Returns:
         The columns of COLUMNS, sorted by device, network, part, chains, implementation, class, mode and shape.
@@ -91,20 +90,11 @@ def aggregate(
     Raises:
         OSError: a file cannot be read, or set aside.
     """
-    rows: dict[tuple, dict[str, Any]] = {}
-    for path in sorted(record_paths):
-        try:
-            record = read_record(path, device)
-        except RecordError as error:
-            set_aside(path, rejected, str(error))
-            continue
-        if used is not None:
-            used(record)
-        for row in rows_of(record):
-            key = tuple(_ORDERS[name].index(row[name]) if name in _ORDERS else row[name] for name in NETWORKS.identity)
-            if key not in rows or row["started_at"] >= rows[key]["started_at"]:
-                rows[key] = row
-    return frame_of([rows[key] for key in sorted(rows)], NETWORKS)
+
+    def order(column: str, value: Any) -> Any:
+        return _ORDERS[column].index(value) if column in _ORDERS else value
+
+    return collect(record_paths, rejected, rows_of, NETWORKS, device, used, read=read_record, order=order)
 
 
 def rows_of(record: dict[str, Any]) -> list[dict[str, Any]]:

@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from ksmm.problem import DTYPES, LAYOUTS, Problem, dtype_name
+from ksmm.names import dtype_name
+from ksmm.problem import DTYPES, LAYOUTS, Problem
 
 PRECISIONS = ("compensated", "strict")
 """Of float32 on CUDA: `kernel` as it is by default, and `kernel_strict`; nothing is remembered of TF32."""

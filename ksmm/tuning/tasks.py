@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ksmm.names import dtype_name
 from ksmm.patterns import Pattern
-from ksmm.problem import Problem, check_layout, dtype_name, parse_dtype
+from ksmm.problem import Problem, check_layout, parse_dtype
 from ksmm.tuning.entry import PRECISIONS
 
 

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from ksmm.measure import ceilings, timer
+from ksmm.measure.ceilings_file import read_ceilings
 from ksmm.measure.records import RecordError, checksum
 from ksmm.patterns import Pattern
 from ksmm.problem import Problem
@@ -14,21 +15,20 @@ from tests.measure.simulated_device import SimulatedGpu
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ceilings")
-    original = ceilings.quick_ceilings
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KSMM_LOCK_DIRECTORY", str(folder / "locks"))
-        patch.setattr(ceilings, "quick_ceilings", lambda device, dtypes: original(device, dtypes, seconds=0.1))
-        ceilings.measure_ceilings("cpu", ["float32", "bfloat16"], folder / "ceilings.json")
+        ceilings.measure_ceilings("cpu", ["float32", "bfloat16"], folder / "ceilings.json", seconds=0.1)
     return folder / "ceilings.json"
 
 
 def test_they_can_be_read_and_are_plausible(path):
-    found = ceilings.read_ceilings(path)
+    found = read_ceilings(path)
     assert found.device == json.loads(path.read_text())["device"]["slug"]
     assert 1e8 < found.copy_bytes_per_s < 1e13
     assert set(found.operations_per_s) == {"float32", "bfloat16"}
     assert 1e8 < found.operations_per_s["float32"] < 1e14
     assert json.loads(path.read_text())["max_runs_per_sample"] == 10
+    assert json.loads(path.read_text())["seconds_per_ceiling"] == 0.1
 
 
 def test_a_copy_reads_each_byte_and_writes_it(monkeypatch):
@@ -79,7 +79,7 @@ def test_a_ceiling_takes_about_as_long_as_it_may(gpu, product_s):
 
 
 def test_a_problem_is_held_to_them(path):
-    found = ceilings.read_ceilings(path)
+    found = read_ceilings(path)
     problem = Problem(Pattern(1, 192, 48, 2), 1024, torch.float32, "batch_first")
     assert found.attainable_seconds(problem) >= problem.bytes_moved / found.copy_bytes_per_s
     assert found.attainable_seconds(Problem(problem.pattern, 1, torch.float16, "batch_first")) is None
@@ -101,31 +101,31 @@ def test_the_key_that_is_wrong_is_named(path, tmp_path, change, message):
     content = {**json.loads(path.read_text()), **change}
     broken.write_text(json.dumps({**content, "checksum": checksum(content)}))
     with pytest.raises(RecordError, match=f"{message}.*; remove it and measure the ceilings again"):
-        ceilings.read_ceilings(broken)
+        read_ceilings(broken)
 
 
 def test_one_that_was_edited_or_is_of_another_device_is_refused(path, tmp_path):
-    device = ceilings.read_ceilings(path).device
-    assert ceilings.read_ceilings(path, device).device == device
+    device = read_ceilings(path).device
+    assert read_ceilings(path, device).device == device
     with pytest.raises(RecordError, match=f"is of device {device}, among what is of nvidia-h200; remove it"):
-        ceilings.read_ceilings(path, "nvidia-h200")
+        read_ceilings(path, "nvidia-h200")
     edited = tmp_path / "ceilings.json"
     content = json.loads(path.read_text())
     edited.write_text(json.dumps(content | {"copy_bytes_per_s": 2 * content["copy_bytes_per_s"]}))
     with pytest.raises(RecordError, match="was changed after it was written: key checksum"):
-        ceilings.read_ceilings(edited)
+        read_ceilings(edited)
 
 
 def test_those_of_before_there_was_a_checksum_are_read(path, tmp_path):
     content = json.loads(path.read_text())
     del content["checksum"]
     (tmp_path / "ceilings.json").write_text(json.dumps(content))
-    assert ceilings.read_ceilings(tmp_path / "ceilings.json") == ceilings.read_ceilings(path)
+    assert read_ceilings(tmp_path / "ceilings.json") == read_ceilings(path)
 
 
 def test_those_that_are_published_are_read():
     published = Path(__file__).resolve().parents[2] / "measurements" / "nvidia-h200" / "ceilings.json"
-    assert ceilings.read_ceilings(published, "nvidia-h200").copy_bytes_per_s > 1e12
+    assert read_ceilings(published, "nvidia-h200").copy_bytes_per_s > 1e12
 
 
 def test_an_unknown_dtype(tmp_path):

@@ -7,6 +7,7 @@ import torch
 
 from ksmm.measure import timer
 from ksmm.measure.bench import Bench
+from ksmm.measure.samples import median
 from ksmm.patterns import Pattern
 from ksmm.problem import Problem
 from tests.measure.simulated_device import Replayed, SimulatedGpu
@@ -37,7 +38,7 @@ def test_what_waits_for_launches_has_the_time_of_its_products_too(sampled):
     """As bmm on a slow host: three launches of 33 µs for a product of 12, of which a graph of ten is one launch."""
     values = sampled(12e-6, launch_s=99e-6)
     assert values["median_s"] == pytest.approx(99e-6, rel=0.02)
-    assert timer.median(values["cuda_graph_samples_s"]) == pytest.approx(12e-6, rel=0.02)
+    assert median(values["cuda_graph_samples_s"]) == pytest.approx(12e-6, rel=0.02)
     assert values["note"] == ""
 
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from ksmm.measure import energy, energy_ceilings
-from ksmm.measure.energy_ceilings import measure_energy_ceilings, read_energy_ceilings
+from ksmm.measure.ceilings_file import read_energy_ceilings
+from ksmm.measure.energy_ceilings import measure_energy_ceilings
 from ksmm.measure.energy_counter import Counter, NoCounterError
 from ksmm.measure.energy_protocol import EnergyProtocol
 from ksmm.measure.energy_reading import EnergyReading

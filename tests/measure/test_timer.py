@@ -5,6 +5,7 @@ import torch
 
 from ksmm.measure import timer
 from ksmm.measure.protocol import Protocol
+from ksmm.measure.samples import interquartile_range, median
 
 
 class Counter:
@@ -23,7 +24,7 @@ def test_the_protocol_is_met_where_there_is_time(clock):
     assert len(timing.samples_s) == 10
     assert timing.runs_per_sample == 10
     assert timing.protocol_met
-    assert timer.median(timing.samples_s) == pytest.approx(1e-4)
+    assert median(timing.samples_s) == pytest.approx(1e-4)
 
 
 def test_a_sample_is_the_time_of_one_product_without_the_warm_up(clock):
@@ -64,9 +65,9 @@ def test_the_clock_is_that_of_the_machine():
 
 
 def test_median_and_iqr():
-    assert timer.median((1.0, 2.0, 4.0)) == 2.0
-    assert timer.interquartile_range((1.0, 2.0, 3.0, 4.0, 5.0)) == 2.0
-    assert timer.interquartile_range((3.0,)) == 0.0
+    assert median((1.0, 2.0, 4.0)) == 2.0
+    assert interquartile_range((1.0, 2.0, 3.0, 4.0, 5.0)) == 2.0
+    assert interquartile_range((3.0,)) == 0.0
 
 
 def test_strict_precision_restores_what_was_set():
@@ -91,6 +92,6 @@ def test_strict_precision_restores_what_was_set():
 def test_a_cuda_graph_is_no_slower_than_launching():
     x = torch.randn(64, 64, device="cuda")
     protocol = Protocol(max_seconds=1)
-    launched = timer.median(timer.time_product(lambda: x @ x, protocol, "cuda", 1e-5).samples_s)
-    replayed = timer.median(timer.time_cuda_graph(lambda: x @ x, protocol, 1e-5).samples_s)
+    launched = median(timer.time_product(lambda: x @ x, protocol, "cuda", 1e-5).samples_s)
+    replayed = median(timer.time_cuda_graph(lambda: x @ x, protocol, 1e-5).samples_s)
     assert 0 < replayed < 1.5 * launched

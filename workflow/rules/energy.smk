@@ -95,9 +95,11 @@ rule aggregate_energy:
         code=[
             ROOT / "workflow/scripts/aggregation.py",
             ROOT / "ksmm/energy_aggregate.py",
+            ROOT / "ksmm/collect.py",
             ROOT / "ksmm/energy_table.py",
             ROOT / "ksmm/table_file.py",
             ROOT / "ksmm/roofline.py",
+            ROOT / "ksmm/work.py",
         ],
     output:
         table=report(

@@ -91,7 +91,12 @@ rule aggregate_networks:
     input:
         records=run.network_records,
         script=ROOT / "workflow/scripts/aggregate_networks.py",
-        code=[ROOT / "workflow/scripts/aggregation.py", ROOT / "ksmm/networks/table.py", ROOT / "ksmm/table_file.py"],
+        code=[
+            ROOT / "workflow/scripts/aggregation.py",
+            ROOT / "ksmm/collect.py",
+            ROOT / "ksmm/networks/table.py",
+            ROOT / "ksmm/table_file.py",
+        ],
     output:
         table=report(
             RESULTS / "networks.csv",

@@ -20,20 +20,23 @@ rule measure_ceilings:
     resources:
         gpu=TIMING_GPUS,
         mem_mb=8000,
-        runtime=lambda wildcards, attempt: cost_model.ceilings_minutes(MEASURED.get("dtypes", []), attempt),
+        runtime=lambda wildcards, attempt: cost_model.ceilings_minutes(
+            MEASURED.get("dtypes", []), attempt, config["seconds_per_ceiling"]
+        ),
     params:
         script=lambda wildcards, threads: ROOT / "workflow/scripts/measure_ceilings.py",
         device=lambda wildcards, threads: run.device,
         device_type=run.device_type,
         cpu_threads=CPU_THREADS,
         dtypes=MEASURED.get("dtypes", []),
+        seconds=config["seconds_per_ceiling"],
         torch=run.torch,
         busy_gpu_max_wait_s=lambda wildcards, threads: config["busy_gpu_max_wait_s"],
     message:
         f"Measuring copy bandwidth and matrix product rate of {run.device}"
     shell:
         "python {params.script:q} --device {params.device:q} --device-type {params.device_type} --dtypes {params.dtypes}"
-        " --record {output.record:q}"
+        " --seconds {params.seconds} --record {output.record:q}"
         " --busy-gpu-max-wait-s {params.busy_gpu_max_wait_s} > {log:q} 2>&1"
 
 
@@ -87,9 +90,11 @@ rule aggregate:
         code=[
             ROOT / "workflow/scripts/aggregation.py",
             ROOT / "ksmm/aggregate.py",
+            ROOT / "ksmm/collect.py",
             ROOT / "ksmm/table.py",
             ROOT / "ksmm/table_file.py",
             ROOT / "ksmm/roofline.py",
+            ROOT / "ksmm/work.py",
         ],
     output:
         table=report(

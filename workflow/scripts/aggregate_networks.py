@@ -6,7 +6,7 @@ python workflow/scripts/aggregate_networks.py --records results/<device>/network
 
 from aggregation import Aggregation, parser
 
-from ksmm.networks.job import identities_in
+from ksmm.networks.identity import identities_in
 from ksmm.networks.table import aggregate, write_networks_table
 
 WRONG = ["network", "implementation", "accuracy_class", "mode"]

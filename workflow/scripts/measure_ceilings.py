@@ -19,13 +19,20 @@ def main() -> None:
     parser.add_argument("--device-type", choices=["cpu", "cuda"], required=True)
     parser.add_argument("--device", help="what the device must be, e.g. nvidia-h200; by default any is measured")
     parser.add_argument("--dtypes", nargs="+", required=True, help="float32, float16, bfloat16")
+    parser.add_argument("--seconds", type=float, default=1.0, help="for how long each is tried, about")
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
     parser.add_argument("--busy-gpu-max-wait-s", type=float, default=0.0, help="wait so long for a GPU in use")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     with stopped_in_one_line(arguments.record.stem):
         check_device(arguments.device_type, arguments.device)
-        measure_ceilings(arguments.device_type, arguments.dtypes, arguments.record, arguments.busy_gpu_max_wait_s)
+        measure_ceilings(
+            arguments.device_type,
+            arguments.dtypes,
+            arguments.record,
+            arguments.busy_gpu_max_wait_s,
+            arguments.seconds,
+        )
 
 
 if __name__ == "__main__":
