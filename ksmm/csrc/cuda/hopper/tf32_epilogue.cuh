@@ -32,45 +32,69 @@ __device__ inline bool any_not_finite(const float (&values)[COUNT]) {
   return test != 0;  // NaN differs from everything
 }
 
-// combine(sum, value) for each sum of the warpgroup, with what fetch(column, plane) has for its r and plane. All lanes
-// of the warp call it.
-template <class Tile, class Fetch, class Combine>
-__device__ inline void for_each_sum(float (&sums)[Tile::units][Tile::unit_sums], int lane, Fetch fetch,
-                                    Combine combine) {
+template <class Tile>
+using Tf32WarpBias = WarpBias<Tile::rows, Tile::warpgroup_planes>;
+
+// All lanes of the warp call it.
+template <class Tile>
+__device__ inline Tf32WarpBias<Tile> bias_of_warp(const Tf32Task& task, const Tf32Place& place, int lane) {
+  const float* const bias = task.bias + static_cast<int64_t>(place.i) * task.b * task.d + place.j0;
+  Tf32WarpBias<Tile> of_warp;
+  of_warp.fetch(lane, [&](int column, int plane) {
+    const int r = place.r0 + column;
+    return r < task.b && place.j0 + plane < task.d ? __ldg(bias + r * task.d + plane) : 0;
+  });
+  return of_warp;
+}
+
+// What the halves of W were divided by; scales: of the warpgroup's first plane, by plane and r. All lanes of the warp
+// call it.
+template <class Tile>
+__device__ inline Tf32WarpBias<Tile> scales_of_warp(const float* scales, int lane) {
+  Tf32WarpBias<Tile> of_warp;
+  of_warp.fetch(lane, [&](int column, int plane) {
+    return column < Tile::rows ? __ldg(scales + plane * Tile::rows + column) : 0;
+  });
+  return of_warp;
+}
+
+// combine(sum, values of a warp for its r and plane ...) for each sum of the warpgroup. All lanes of the warp call it.
+template <class Tile, class Combine, class... OfWarp>
+__device__ inline void for_each_sum(float (&sums)[Tile::units][Tile::unit_sums], int lane, Combine combine,
+                                    const OfWarp&... of_warp) {
   constexpr int planes = Tile::warpgroup_planes;
-  WarpBias<Tile::rows, planes> of_warp;
-  of_warp.fetch(lane, fetch);
+  const auto combine_all = [&](int q, int plane, auto... values) {
+#pragma unroll
+    for (int part = 0; part < 2 * Tile::blocks; ++part)  // rows g and g + 8 of each block
+      combine(sums[part / 2 * planes + plane][q / 2 * 4 + part % 2 * 2 + q % 2], values...);
+  };
 #pragma unroll
   for (int q = 0; q < Tile::unit_sums / 2; ++q)
 #pragma unroll
-    for (int plane = 0; plane < planes; ++plane) {
-      const float value = of_warp.of(q, plane, lane);
-#pragma unroll
-      for (int part = 0; part < 2 * Tile::blocks; ++part)  // rows g and g + 8 of each block
-        combine(sums[part / 2 * planes + plane][q / 2 * 4 + part % 2 * 2 + q % 2], value);
-    }
+    for (int plane = 0; plane < planes; ++plane) combine_all(q, plane, of_warp.of(q, plane, lane)...);
 }
 
 // All lanes of the warp call it.
 template <class Tile>
 __device__ inline void add_bias(const Tf32Task& task, float (&sums)[Tile::units][Tile::unit_sums],
                                 const Tf32Place& place, int lane) {
-  const float* const bias = task.bias + static_cast<int64_t>(place.i) * task.b * task.d + place.j0;
-  const auto fetch = [&](int column, int plane) {
-    const int r = place.r0 + column;
-    return r < task.b && place.j0 + plane < task.d ? __ldg(bias + r * task.d + plane) : 0;
-  };
-  for_each_sum<Tile>(sums, lane, fetch, [](float& sum, float value) { sum += value; });
+  if (task.bias == nullptr) return;
+  const auto add = [](float& sum, float bias) { sum += bias; };
+  for_each_sum<Tile>(sums, lane, add, bias_of_warp<Tile>(task, place, lane));
 }
 
-// Times what the halves of W were divided by; scales: of the warpgroup's first plane, by plane and r. All lanes of the
-// warp call it.
+// Times what the halves of W were divided by, powers of two, plus the bias; both are on their way at once. All lanes of
+// the warp call it.
 template <class Tile>
-__device__ inline void scale_back(float (&sums)[Tile::units][Tile::unit_sums], const float* scales, int lane) {
-  const auto fetch = [&](int column, int plane) {
-    return column < Tile::rows ? __ldg(scales + plane * Tile::rows + column) : 0;
-  };
-  for_each_sum<Tile>(sums, lane, fetch, [](float& sum, float value) { sum *= value; });
+__device__ inline void scale_back(const Tf32Task& task, float (&sums)[Tile::units][Tile::unit_sums],
+                                  const Tf32Place& place, const float* scales, int lane) {
+  const auto of_warp = scales_of_warp<Tile>(scales, lane);
+  if (task.bias == nullptr) {
+    for_each_sum<Tile>(sums, lane, [](float& sum, float scale) { sum *= scale; }, of_warp);
+  } else {
+    const auto add = [](float& sum, float scale, float bias) { sum = fmaf(sum, scale, bias); };
+    for_each_sum<Tile>(sums, lane, add, of_warp, bias_of_warp<Tile>(task, place, lane));
+  }
 }
 
 template <class Tile>

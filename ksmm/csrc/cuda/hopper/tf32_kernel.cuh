@@ -72,11 +72,11 @@ __device__ inline void consume(const Tf32Task& task, char* stages, char* staging
                                  (Tile::split ? 0 : consumer.warpgroup * Tile::warpgroup_batch)};
     if constexpr (Tile::in_halves) {
       leave(task, tile, consumer.any_dominated(task.c), consumer);
-      scale_back<Tile>(consumer.sums,
-                       task.halves.scales + (weight_tile(task, at) * Tile::planes + first_plane) * Tile::rows,
-                       consumer.lane);
+      const int64_t first_scale = (weight_tile(task, at) * Tile::planes + first_plane) * Tile::rows;
+      scale_back<Tile>(task, consumer.sums, place, task.halves.scales + first_scale, consumer.lane);
+    } else {
+      add_bias<Tile>(task, consumer.sums, place, consumer.lane);
     }
-    if (task.bias != nullptr) add_bias<Tile>(task, consumer.sums, place, consumer.lane);
     if constexpr (Tile::keeps_stage) {
       synchronize(consumer_barrier, consumer_threads);  // both warpgroups have read the stage
     } else {
