@@ -22,6 +22,8 @@ PIP_FLAGS ?=
 HASHED ?=
 
 BIN := .venv/bin
+# pip compiles one module after another, and make then all of them on all processors.
+PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile $(PIP_FLAGS)
 INSTALLED := .venv/.installed
 CPP_SOURCES = $(shell find ksmm/csrc benchmarks tests -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 NOTEBOOKS = $(wildcard notebooks/*.ipynb)
@@ -81,8 +83,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	ksmm needs 3.11 or newer: make PYTHON=/path/to/python3.12 ..." % v[:2])'
 	$(PYTHON) -m venv .venv
 	@echo "Installing into .venv, which takes a minute or two ..."
-	$(if $(HASHED),$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) \
-	  --require-hashes --no-deps -r requirements-ci.txt)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_FLAGS) \
-	  -c constraints.txt -e '.[build,workflow,slurm,networks,dev]'
+	$(if $(HASHED),$(PIP_INSTALL) --require-hashes --no-deps -r requirements-ci.txt)
+	$(PIP_INSTALL) -c constraints.txt -e '.[build,workflow,slurm,networks,dev]'
+	@$(BIN)/python -m compileall -q -j 0 .venv/lib > /dev/null || true  # PyTorch has modules for newer Pythons
 	@touch $@

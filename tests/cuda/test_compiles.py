@@ -38,7 +38,7 @@ def compiled(nvcc: str, source: Path, folder: Path, names: list[str], *more: str
     """What the compiler says of a source for the architectures of those names; it must take it, without a warning."""
     targets = [*(f"-gencode=arch=compute_{name},code=sm_{name}" for name in names), "-DKSMM_SM90A"]
     flags = [*CUDA_FLAGS, "-Werror", "all-warnings", "--threads", "2", *more, *targets]
-    command = [nvcc, *flags, "-c", str(source), "-o", str(folder / "object.o")]
+    command = [nvcc, *flags, str(source), "-o", str(folder / "output")]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     report = result.stdout + result.stderr
     assert result.returncode == 0, report
@@ -56,9 +56,9 @@ def test_compiles_without_warnings_or_spills(source: Path, tmp_path: Path) -> No
     # for most of which nothing is in it.
     others = [str(number) for number in wanted if number != TUNED_FOR]
     together = others if source.parent.name == "hopper" or not compiles_fast(nvcc) else []
-    report = compiled(nvcc, source, tmp_path, [*together, HOPPER], "-Xptxas", "-v")
+    report = compiled(nvcc, source, tmp_path, [*together, HOPPER], "-c", "-Xptxas", "-v")
     if not together:
-        compiled(nvcc, source, tmp_path, others, FAST)
+        compiled(nvcc, source, tmp_path, others, "-fatbin", FAST)  # the host's code is that of before
     assert "Potential Performance Loss" not in report, "the compiler makes products wait for each other:\n" + report
     spilled = [
         f"{entry['name']}: {entry['stores']} bytes stored, {entry['loads']} loaded"
