@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
+
+from ksmm.measure.parameters import Parameters
 
 
 @dataclass(frozen=True)
-class Protocol:
+class Protocol(Parameters):
     """The parameters of a timing; the paper's are at least 10 measurements of 10 runs.
 
     Attributes:
@@ -26,6 +27,8 @@ class Protocol:
         ValueError: a value is out of its range.
     """
 
+    said: ClassVar[str] = "protocol"
+
     min_samples: int = 10
     max_samples: int = 50
     runs_per_sample: int = 10
@@ -36,43 +39,12 @@ class Protocol:
     rest_seconds: float = 0.5
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):
-            _check_type(field.name, getattr(self, field.name), integer=field.type == "int")
+        super().__post_init__()
         for name in ("min_samples", "runs_per_sample"):
-            _check(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
-        _check(self.max_samples >= self.min_samples, "max_samples", self.max_samples, "at least min_samples")
-        _check(self.target_relative_iqr >= 0, "target_relative_iqr", self.target_relative_iqr, "at least 0")
+            self.check(getattr(self, name) >= 1, name, "at least 1")
+        self.check(self.max_samples >= self.min_samples, "max_samples", "at least min_samples")
+        self.check(self.target_relative_iqr >= 0, "target_relative_iqr", "at least 0")
         for name in ("max_seconds", "max_seconds_per_run"):
-            _check(0 < getattr(self, name) < float("inf"), name, getattr(self, name), "a positive number of seconds")
-        _check(0 <= self.rest_seconds < float("inf"), "rest_seconds", self.rest_seconds, "at least 0")
-        _check(0 <= self.seed < 2**63, "seed", self.seed, "at least 0 and below 2^63")
-
-    @classmethod
-    def from_mapping(cls, values: Mapping[str, object]) -> Protocol:
-        """A protocol from a config's `protocol:` section; keys left out have their defaults.
-
-        Raises:
-            ValueError: a key is unknown, or a value is out of its range.
-            TypeError: a value has the wrong type.
-        """
-        known = [field.name for field in dataclasses.fields(cls)]
-        unknown = sorted(set(values) - set(known))
-        if unknown:
-            raise ValueError(f"unknown protocol key {unknown[0]!r}; choose among {', '.join(known)}")
-        return cls(**values)
-
-    def to_dict(self) -> dict[str, int | float]:
-        """The parameters by name, as they are kept in a record."""
-        return dataclasses.asdict(self)
-
-
-def _check_type(name: str, value: object, integer: bool) -> None:
-    wanted = int if integer else (int, float)
-    if isinstance(value, bool) or not isinstance(value, wanted):
-        kind = "an integer" if integer else "a number"
-        raise TypeError(f"protocol key {name} is {value!r} ({type(value).__name__}); it must be {kind}")
-
-
-def _check(fine: bool, name: str, value: object, wanted: str) -> None:
-    if not fine:
-        raise ValueError(f"protocol key {name} is {value!r}; it must be {wanted}")
+            self.check(0 < getattr(self, name) < float("inf"), name, "a positive number of seconds")
+        self.check(0 <= self.rest_seconds < float("inf"), "rest_seconds", "at least 0")
+        self.check(0 <= self.seed < 2**63, "seed", "at least 0 and below 2^63")

@@ -305,7 +305,7 @@ def test_a_trace_without_products_has_windows_without_any():
     ("changes", "error", "message"),
     [
         ({"samples": 0}, ValueError, "energy protocol key samples is 0; it must be at least 1"),
-        ({"min_runs": 1.5}, TypeError, "energy protocol key min_runs is 1.5; it must be an integer"),
+        ({"min_runs": 1.5}, TypeError, r"energy protocol key min_runs is 1.5 \(float\); it must be an integer"),
         ({"max_quantisation": 0}, ValueError, "max_quantisation is 0; it must be above 0"),
         ({"seconds_per_pattern": -1}, ValueError, "seconds_per_pattern is -1; it must be a positive number"),
         ({"idle_seconds": float("inf")}, ValueError, "idle_seconds is inf; it must be at least 0"),
