@@ -109,26 +109,6 @@ def draw_grid(
     return figure, grid
 
 
-def draw_over_limit(panels: Mapping[tuple[str, str], list[Curve]], label: str, legend_columns: int) -> Figure:
-    """The same of curves up to a ratio, with a legend above.
-
-    Args:
-        panels: the curves by (dtype, layout).
-        label: of the axis.
-        legend_columns: of the legend over one column of panels; over two it has five.
-    """
-
-    def draw(axes: Axes, members: list[Curve], title: str) -> None:
-        axes.set_title(title, loc="right")
-        for curve in members:
-            draw_up_to(axes, curve, curve.name)
-
-    limits = limits_of(curve for members in panels.values() for curve in members)
-    figure, grid = draw_grid(panels, draw, limits, label)
-    common_legend(figure, grid.flat, 5 if grid.shape[1] > 1 else legend_columns)
-    return figure
-
-
 def common_legend(figure: Figure, panels: Iterable[Axes], columns: int) -> None:
     """One legend above all panels, each label once, in the order of the implementations."""
     handles = {}

@@ -7,16 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import curves
 import energies
+import over_roofline
 import pandas as pd
 import ratios
 import style
-from curves import Curve
-from groups import statistics
 from script import conditions, main, sentences
-
-from ksmm.names import DTYPE_NAMES
 
 NAME = Path(__file__).stem
 STUDY = "energy"
@@ -25,8 +21,8 @@ TITLE = "Figure 23 (not in the paper): energy over the energy roofline"
 
 def caption(table: pd.DataFrame) -> str:
     """What is drawn, of which patterns, on which device."""
-    rows, panels = _rows(table), _panels(table)
-    used = list(dict.fromkeys(dtype for dtype, _ in panels))
+    rows = _rows(table)
+    used = list(dict.fromkeys(dtype for dtype, _ in over_roofline.panels_of(rows)))
     return sentences(
         "Percentage of patterns whose energy is at most so many times what a product would cost that is as fast as "
         "the roofline of Figure 19 allows and pays for each byte (X, the weights and Y, each moved once) and each of "
@@ -53,36 +49,14 @@ def missing(table: pd.DataFrame) -> str | None:
 
 def draw(table: pd.DataFrame, output: Path) -> None:
     """Writes <output>/<name>.pdf, .png and .csv (one row per curve); a row of panels for each dtype."""
-    panels = _panels(table)
-    figure = curves.draw_over_limit(panels, "energy over energy roofline, at most", legend_columns=3)
-    style.save(figure, NAME, output, caption(table), _numbers(panels))
+    panels = over_roofline.panels_of(_rows(table))
+    figure = over_roofline.draw(panels, "energy over energy roofline, at most", legend_columns=3)
+    style.save(figure, NAME, output, caption(table), over_roofline.numbers(panels))
 
 
 def _rows(table: pd.DataFrame) -> pd.DataFrame:
-    return table[(table.status == "ok") & (table.roofline_j > 0) & (table.source == "measured")]
-
-
-def _panels(table: pd.DataFrame) -> dict[tuple[str, str], list[Curve]]:
-    panels = {}
-    for key, rows in _rows(table).groupby(["dtype", "layout"]):
-        total = len(rows[ratios.PROBLEM].drop_duplicates())
-        over = {name: (part.energy_j / part.roofline_j).to_numpy() for name, part in rows.groupby("implementation")}
-        panels[key] = [Curve(name, over[name], total) for name in style.ordered(set(over))]
-    return dict(sorted(panels.items(), key=lambda item: (DTYPE_NAMES.index(item[0][0]), item[0][1])))
-
-
-def _numbers(panels: dict[tuple[str, str], list[Curve]]) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "dtype": dtype,
-            "layout": layout,
-            "implementation": curve.name,
-            "patterns": curve.total,
-            **statistics(curve.values),
-        }
-        for (dtype, layout), members in panels.items()
-        for curve in members
-    )
+    rows = table[(table.status == "ok") & (table.roofline_j > 0) & (table.source == "measured")]
+    return rows.assign(over_roofline=rows.energy_j / rows.roofline_j)
 
 
 if __name__ == "__main__":
