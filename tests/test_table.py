@@ -104,7 +104,8 @@ def test_of_two_measurements_of_the_same_the_later_one_is_kept(tmp_path, ceiling
     write_sample(tmp_path / "b.json", measurement(), measurement(part="multiplication"))
     frame = aggregate(tmp_path.glob("?.json"), ceilings_path, rejected)
     assert list(frame.median_s) == [2e-4, 1e-4]
-    assert "bmm (whole) was measured more than once; the measurement of 2026-01-03T00:00" in caplog.text
+    assert "1 192 48 2 25088 float32 batch_first bmm whole was measured more than once" in caplog.text
+    assert "the measurement of 2026-01-03T00:00" in caplog.text
 
 
 def truncate(path):

@@ -5,6 +5,7 @@ from pathlib import Path
 from ksmm.measure import provenance
 from ksmm.measure.journal import Journal
 from ksmm.networks import job
+from ksmm.networks.identity import identities_in, identity_of
 from ksmm.networks.measurement import NetworkMeasurement
 from ksmm.networks.records import read_record
 from tests.networks.conftest import THREE, changed, run
@@ -23,7 +24,7 @@ def measured_in(monkeypatch, folder: Path, gpu: str | None = None, timm: str | N
         record = read_record(run(folder, keep_journal=True))
     assert record["device"].get("id_hash") == gpu
     kept = Journal(folder / "journal", NetworkMeasurement)
-    assert None not in [kept.find(identity) for identity in job.identities_in(record)]
+    assert None not in [kept.find(identity) for identity in identities_in(record)]
     return len(measured)
 
 
@@ -43,5 +44,5 @@ def test_tuning_is_part_of_what_the_kernels_networks_measure(tmp_path):
     content = read_record(run(tmp_path, THREE[:1]))
     content["provenance"]["tuning_hash"] = "0123456789abcdef"
     entries = [*THREE[:2], changed(THREE[1], implementation="kernel")]  # dense, by bmm, by the kernel
-    found = [job._identity(entry, content).get("tuning_hash") for entry in entries]
+    found = [identity_of(entry, content).get("tuning_hash") for entry in entries]
     assert found == [None, None, "0123456789abcdef"]
