@@ -22,7 +22,7 @@ PIP_FLAGS ?=
 HASHED ?=
 
 BIN := .venv/bin
-# pip compiles one module after another, and make then all of them on all processors.
+# Without --no-compile pip would compile one module after another; compileall does it on all processors afterwards.
 PIP_INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile $(PIP_FLAGS)
 INSTALLED := .venv/.installed
 CPP_SOURCES = $(shell find ksmm/csrc benchmarks tests -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
@@ -85,5 +85,6 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@echo "Installing into .venv, which takes a minute or two ..."
 	$(if $(HASHED),$(PIP_INSTALL) --require-hashes --no-deps -r requirements-ci.txt)
 	$(PIP_INSTALL) -c constraints.txt -e '.[build,workflow,slurm,networks,dev]'
-	@$(BIN)/python -m compileall -q -j 0 .venv/lib > /dev/null || true  # PyTorch has modules for newer Pythons
+# Modules that this Python cannot compile, of which PyTorch has one for newer Pythons, are told of where they are imported.
+	@$(BIN)/python -m compileall -q -j 0 .venv/lib > /dev/null || true
 	@touch $@

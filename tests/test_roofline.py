@@ -6,6 +6,7 @@ import torch
 from ksmm.patterns import Pattern
 from ksmm.problem import DTYPES, Problem
 from ksmm.roofline import attainable_seconds, is_memory_bound
+from ksmm.work import Work
 
 COPY = 4.29e12
 RATES = {"float32": 51.0e12, "float16": 723e12}
@@ -41,6 +42,13 @@ def test_the_larger_of_the_two_bounds():
     assert attainable_seconds(problem, 1e9, 1.0) == problem.operations
     assert is_memory_bound(problem, 1.0, 1e9)
     assert not is_memory_bound(problem, 1e9, 1.0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_work_is_told_by_names_as_by_pytorch(dtype):
+    pattern, batch_size = Pattern(3, 5, 7, 2), 11
+    problem, work = Problem(pattern, batch_size, DTYPES[dtype], "batch_last"), Work(pattern, batch_size, dtype)
+    assert (work.bytes_moved, work.operations) == (problem.bytes_moved, problem.operations)
 
 
 @pytest.mark.parametrize("ceilings", [(0, 1), (1, 0), (-1, 1), (1, float("nan"))])

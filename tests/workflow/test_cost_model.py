@@ -49,6 +49,7 @@ def test_more_patterns_implementations_and_attempts_ask_for_more():
     assert cost_model.build_minutes("cuda", 2) == 2 * cost_model.build_minutes("cuda")
     assert cost_model.tuning_minutes(3600, PROTOCOL) > 60
     assert cost_model.ceilings_minutes(["float32"]) < cost_model.ceilings_minutes(["float32", "float16", "bfloat16"])
+    assert cost_model.ceilings_minutes(["float32"], seconds=600.0) >= 2 * 2 * 600 / 60
 
 
 def test_bmm_is_measured_twice():

@@ -34,6 +34,11 @@ def test_every_record_is_valid_and_the_journal_is_empty(finished_run):
     assert rows(results / "rejected.csv") == []
 
 
+def test_ceilings_are_tried_for_as_long_as_the_config_says(finished_run):
+    ceilings = json.loads((finished_run[0] / "ceilings.json").read_text())
+    assert ceilings["seconds_per_ceiling"] == yaml.safe_load(TEST_CONFIG.read_text())["seconds_per_ceiling"] != 1.0
+
+
 def test_the_energy_of_every_problem_is_measured_or_skipped_with_the_reason(finished_run):
     results, _ = finished_run
     for path in (results / "energy" / "records").glob("*.json"):
