@@ -51,6 +51,10 @@ struct Operands {
   // a*b*d features by batch, contiguous; every element is written.
   void* y;
   PreparedWeight prepared = {};  // of CUDA configurations
+  // Of products between passes, in batch_first with d = 1, whose blocks i are the planes of `bias_planes` each of
+  // another product: as that one has it, the bias of block i and row r is at (i / bias_planes b + r) bias_planes + i %
+  // bias_planes. Otherwise 1.
+  int64_t bias_planes = 1;
 };
 
 // Runs on the calling thread and on `parallel_for`'s.

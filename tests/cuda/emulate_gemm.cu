@@ -1,7 +1,8 @@
 // Follows the boxes of Y of gemm's wide tiles, and of its blocks with one tile, on the CPU, with the kernel's own
 // arithmetic: that threads store each sum where the copy engine takes it from, eight rows at a time to different banks,
 // and that each number of Y is written once, from where it should come, and nothing else. And the matrix that W is
-// spread to, by the threads of each kind of blocks, and which tiles those blocks have that stay with a matrix.
+// spread to, by the threads of each kind of blocks, and which tiles those blocks have that stay with a matrix. And the
+// views of products (gemm_views.h).
 //
 // Needs nvcc but no GPU.
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "../../ksmm/csrc/cuda/hopper/gemm_launch.cuh"
+#include "gemm_views.h"
 
 using namespace ksmm;
 using namespace ksmm::hopper;
@@ -315,6 +317,12 @@ int main(int count, char** arguments) {
                : columns == 192 ? is_wrong_resident<ResidentTile<192>>(random)
                                 : is_wrong_resident<ResidentTile<256>>(random);
     std::printf("tiles of blocks that stay, %d r: %d of %d wrong\n", columns, wrong, cases);
+    all += wrong;
+  }
+  for (const Way way : {Way::batch_last, Way::batch_first, Way::between_passes}) {
+    int wrong = 0;
+    for (int at = 0; at < cases; ++at) wrong += is_wrong_view(way, random);
+    std::printf("views of a product, way %d: %d of %d wrong\n", static_cast<int>(way), wrong, cases);
     all += wrong;
   }
   return all > 0;

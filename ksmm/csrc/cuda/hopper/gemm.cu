@@ -62,22 +62,6 @@ double seconds_of(const GemmView& view, Tile, GemmTile tile, const Machine& mach
 
 }  // namespace
 
-void view_problem(const Problem& problem, const Operands& operands, GemmView* view) {
-  const bool last = problem.layout == Layout::batch_last;
-  const int64_t spread = last ? 1 : problem.d, groups_j = last ? problem.d : 1;
-  const int64_t stride = operands.x_stride, batch = problem.batch, b = problem.b * spread, c = problem.c * spread;
-  view->dtype = problem.dtype;
-  view->rows_contiguous = last;
-  view->groups_i = problem.a, view->groups_j = groups_j, view->rows = batch, view->b = b, view->c = c;
-  view->spread = spread;
-  view->x = operands.x, view->weight = operands.weight, view->bias = operands.bias, view->y = operands.y;
-  std::copy(operands.weight_strides, operands.weight_strides + 4, view->weight_strides);
-  view->x_strides =
-      last ? GemmStrides{c * groups_j * stride, stride, 1, groups_j * stride} : GemmStrides{c, 1, stride, 1};
-  view->y_strides =
-      last ? GemmStrides{b * groups_j * batch, batch, 1, groups_j * batch} : GemmStrides{b, 1, problem.a * b, 1};
-}
-
 bool gemm_takes(const GemmView& view, GemmTile tile, const Machine& machine) {
   if (machine.capability != 90 || view.dtype == Dtype::float32 || view.rows == 0) return false;
   const double most_tiles =

@@ -8,6 +8,8 @@
 // device memory once.
 #pragma once
 
+#include <algorithm>
+
 #include "../configuration.h"
 
 namespace ksmm::hopper {
@@ -45,8 +47,26 @@ struct GemmTile {
   int blocks = 2;  // of 64 n that a warpgroup has (single)
 };
 
-// Fills *view with the product.
-void view_problem(const Problem& problem, const Operands& operands, GemmView* view);
+// Fills *view with the product. Blocks that are planes of another product (Operands::bias_planes) are its planes here.
+inline void view_problem(const Problem& problem, const Operands& operands, GemmView* view) {
+  const bool last = problem.layout == Layout::batch_last;
+  const int64_t spread = last ? 1 : problem.d, planes = last ? problem.d : operands.bias_planes;
+  const int64_t stride = operands.x_stride, batch = problem.batch, b = problem.b * spread, c = problem.c * spread;
+  view->dtype = problem.dtype;
+  view->rows_contiguous = last;
+  view->groups_i = problem.a / operands.bias_planes, view->groups_j = planes;
+  view->rows = batch, view->b = b, view->c = c, view->spread = spread;
+  view->x = operands.x, view->weight = operands.weight, view->bias = operands.bias, view->y = operands.y;
+  std::copy(operands.weight_strides, operands.weight_strides + 4, view->weight_strides);
+  if (last) {
+    view->x_strides = {planes * c * stride, stride, 1, planes * stride};
+    view->y_strides = {planes * b * batch, batch, 1, planes * batch};
+  } else {
+    view->x_strides = {planes * c, c, stride, 1}, view->y_strides = {planes * b, b, problem.a * b, 1};
+    view->weight_strides[0] = planes * operands.weight_strides[0];
+    view->weight_strides[3] = planes > 1 ? operands.weight_strides[0] : operands.weight_strides[3];
+  }
+}
 
 // Whether the copy engine takes the operands, and the tile the sizes.
 bool gemm_takes(const GemmView& view, GemmTile tile, const Machine& machine);

@@ -53,7 +53,7 @@ struct ThreePasses {
   static int most(const Machine& machine) { return machine.multiprocessors - step; }
   static int fewest(const Machine& machine) { return 2 * machine.multiprocessors / 3; }
   static Machine part(const Machine& machine, int multiprocessors) { return part_of(machine, multiprocessors); }
-  static bool arranges_bias(const Problem& problem) { return !by_batch_last(problem); }
+  static bool arranges_bias(const Problem& problem) { return hopper::arranges_bias(problem); }
 };
 
 // X transposed, and products in clusters that leave Y as it is to be.

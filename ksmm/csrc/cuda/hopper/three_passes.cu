@@ -41,7 +41,7 @@ cudaError_t launch(const Problem& problem, const Operands& operands, const Machi
   void* const y = workspace.allocate(static_cast<size_t>(bytes * problem.b), workspace.context);
   Operands used = operands;
   cudaError_t error = cudaSuccess;
-  if (operands.bias != nullptr && !by_batch_last(problem)) error = arrange_bias(problem, &used.bias, workspace, stream);
+  if (operands.bias != nullptr && arranges_bias(problem)) error = arrange_bias(problem, &used.bias, workspace, stream);
   for (int64_t n = 0; n < problem.batch && error == cudaSuccess; n += part) {
     const int64_t rows = std::min(part, problem.batch - n);
     const Passes passes = describe_passes(problem, from_row(problem, used, n), rows, x, y);

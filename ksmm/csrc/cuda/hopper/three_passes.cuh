@@ -14,6 +14,10 @@ namespace ksmm::hopper {
 // [n][i][j][r], which is a product by a factor of a d blocks and d = 1.
 inline bool by_batch_last(const Problem& problem) { return problem.dtype == Dtype::float32 && problem.batch % 4 == 0; }
 
+// The 16-bit products read the bias of planes where it is; the others have it arranged.
+inline bool reads_bias_of_planes(const Problem& problem) { return problem.dtype != Dtype::float32; }
+inline bool arranges_bias(const Problem& problem) { return !by_batch_last(problem) && !reads_bias_of_planes(problem); }
+
 inline Passes describe_passes(const Problem& problem, const Operands& operands, int64_t rows, void* x, void* y) {
   const auto& [a, b, c, d, batch, dtype, layout, precision] = problem;
   const int size = size_of(dtype);
@@ -28,6 +32,7 @@ inline Passes describe_passes(const Problem& problem, const Operands& operands, 
     passes.y = {size, y, operands.y, rows * a, d, b};
     passes.product.a = a * d, passes.product.d = 1, passes.of_product.x_stride = a * c * d;
     passes.of_product.weight_strides[0] = operands.weight_strides[3];
+    if (reads_bias_of_planes(problem)) passes.of_product.bias_planes = d;
   }
   return passes;
 }
