@@ -170,18 +170,25 @@ __global__ void __launch_bounds__(threads, 4) few_kernel(const FewTask task) {
     for (int next = 0; next < rows_at_a_time; ++next)
       rows[next] = weight + j * task.w_j + min(r + next, task.b - 1) * task.w_r;
     float sums[rows_at_a_time][N] = {};
+    if (task.bias != nullptr && lane == 0) {  // it comes beside W; behind the sums all would wait for it
+#pragma unroll
+      for (int next = 0; next < rows_at_a_time; ++next) {
+        const int64_t feature = (i * task.b + min(r + next, task.b - 1)) * task.d + j;
+        const float bias = to_float<T>(read_only(static_cast<const Bits<T>*>(task.bias) + feature));
+#pragma unroll
+        for (int n = 0; n < N; ++n) sums[next][n] = bias;
+      }
+    }
     multiply_pair<T, N, LANES>(sums, rows, shared + plane * task.pitch, task);
     if (first + group >= all || j0 + plane >= task.d) continue;
 #pragma unroll
     for (int next = 0; next < rows_at_a_time; ++next) {
       if (r + next >= min(task.b, r0 + task.rows)) continue;
       const int64_t feature = (i * task.b + r + next) * task.d + j;
-      const float bias =
-          task.bias == nullptr ? 0.0f : to_float<T>(read_only(static_cast<const Bits<T>*>(task.bias) + feature));
 #pragma unroll
       for (int n = 0; n < N; ++n)
         if (lane == n && n0 + n < task.batch)
-          static_cast<Bits<T>*>(task.y)[(n0 + n) * task.y_n + feature * task.y_j] = to_bits<T>(sums[next][n] + bias);
+          static_cast<Bits<T>*>(task.y)[(n0 + n) * task.y_n + feature * task.y_j] = to_bits<T>(sums[next][n]);
     }
   }
 }

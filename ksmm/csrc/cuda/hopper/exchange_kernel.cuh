@@ -64,11 +64,10 @@ __device__ void multiply_exchange(const ExchangeTask& task, ExchangeShared<Tile>
     if (thread == 0) shared.empty[slot].arrive();
   };
   fetch_of(first_tile(), 0);
+  fetch.write(task.gemm, shared.bias[warpgroup][0], 1 + warpgroup);
   for (int tile = first_tile(); tile < task.gemm.tiles; tile += tile_stride(), buffer.advance()) {
     for (int plane = 0; plane < Tile::planes; ++plane, of_bias ^= 1) {
-      uint16_t* bias = shared.bias[warpgroup][of_bias];
-      fetch.write(task.gemm, bias, 1 + warpgroup);
-      start_sums<T, Tile::columns>(sums, task.gemm.bias == nullptr ? nullptr : bias);
+      start_sums<T, Tile::columns>(sums, task.gemm.bias == nullptr ? nullptr : shared.bias[warpgroup][of_bias]);
       if (plane + 1 < Tile::planes)
         fetch_of(tile, plane + 1);
       else if (tile + tile_stride() < task.gemm.tiles)
@@ -86,13 +85,14 @@ __device__ void multiply_exchange(const ExchangeTask& task, ExchangeShared<Tile>
         last_slot = ring.slot;
         ring.advance();
       } while (++step < task.gemm.k_steps);
+      fetch.put(task.gemm, shared.bias[warpgroup][of_bias ^ 1]);  // of the next plane
       wait_for_products<0>();
       fence_sums<Tile::columns>(sums);
       release(last_slot);
       if (plane == 0) shared.sums.taken[buffer.slot].wait_for_cluster(buffer.phase ^ 1);
       keep_sums<T, Tile>(kept + buffer.slot * Tile::tile_bytes, plane, warpgroup * gemm_rows, sums);
+      if (plane + 1 == Tile::planes || task.gemm.bias != nullptr) synchronize(1 + warpgroup, 128);
     }
-    synchronize(1 + warpgroup, 128);
     if (thread < exchange_cluster) shared.sums.ready[buffer.slot].publish_at(thread);
   }
 }

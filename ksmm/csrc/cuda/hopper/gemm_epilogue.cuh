@@ -93,11 +93,16 @@ struct BiasFetch {
       values[at] = there ? __ldg(bias + static_cast<int64_t>(r0 + column) * task.groups_j + j) : uint16_t{0};
     }
   }
-  __device__ void write(const GemmTask& task, uint16_t* shared, int barrier) const {
+  // To shared memory, which a barrier makes known.
+  __device__ void put(const GemmTask& task, uint16_t* shared) const {
     if (task.bias == nullptr) return;
 #pragma unroll
     for (int at = 0; at < 2; ++at)
       if (threadIdx.x % 128 + 128 * at < COLUMNS) shared[threadIdx.x % 128 + 128 * at] = values[at];
+  }
+  __device__ void write(const GemmTask& task, uint16_t* shared, int barrier) const {
+    if (task.bias == nullptr) return;
+    put(task, shared);
     synchronize(barrier, 128);
   }
 };

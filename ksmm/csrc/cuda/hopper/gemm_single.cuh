@@ -151,10 +151,10 @@ __global__ __launch_bounds__(Tile::threads) void single_kernel(const __grid_cons
   const SinglePlace<Tile> place(task, static_cast<int>(blockIdx.x));
   if (threadIdx.x == 32) prefetch_map(task.x), prefetch_map(task.weight), prefetch_map(task.y);
   begin_single(task, memory);
+  BiasFetch<Tile::columns> fetch;
+  fetch.read(task, place.r, place.i, place.j);  // ahead of X, which takes a thread longer to ask for than this to come
   if (threadIdx.x == 0) fetch_single<Tile, ROWS_CONTIGUOUS>(task, memory, place);
   __syncwarp();
-  BiasFetch<Tile::columns> fetch;
-  fetch.read(task, place.r, place.i, place.j);
   fetch.write(task, memory.shared->bias, 1);
   float sums[Tile::blocks][Tile::columns / 2];
   multiply_single<T, Tile, ROWS_CONTIGUOUS>(task, memory, sums);

@@ -127,10 +127,9 @@ __device__ void multiply_planes(const ExchangeTask& task, RegroupShared<Tile>& s
     if (thread == exchange_cluster) shared.weight_empty[weight_slot].arrive();
   };
   fetch_of(first_tile());
+  fetch.write(task.gemm, shared.bias[warpgroup][0], 1 + warpgroup);
   for (int tile = first_tile(); tile < task.gemm.tiles; tile += tile_stride(), buffer.advance()) {
-    uint16_t* bias = shared.bias[warpgroup][buffer.slot];
-    fetch.write(task.gemm, bias, 1 + warpgroup);
-    start_sums<T, Tile::columns>(sums, task.gemm.bias == nullptr ? nullptr : bias);
+    start_sums<T, Tile::columns>(sums, task.gemm.bias == nullptr ? nullptr : shared.bias[warpgroup][buffer.slot]);
     if (tile + tile_stride() < task.gemm.tiles) fetch_of(tile + tile_stride());
     int last_slot = 0, last_weight = 0, step = 0;
     do {
@@ -149,6 +148,7 @@ __device__ void multiply_planes(const ExchangeTask& task, RegroupShared<Tile>& s
       last_slot = ring.slot, last_weight = of_weight.slot;
       ring.advance(), of_weight.advance();
     } while (++step < task.gemm.k_steps);
+    fetch.put(task.gemm, shared.bias[warpgroup][buffer.slot ^ 1]);  // of the next tile
     wait_for_products<0>();
     fence_sums<Tile::columns>(sums);
     release(last_slot, last_weight);

@@ -184,13 +184,12 @@ __global__ __launch_bounds__(Tile::threads) void shifted_single_kernel(const __g
   if (threadIdx.x == 32) prefetch_map(task.x), prefetch_map(task.weight);
   __syncthreads();
   wait_for_kernels_before();
-  const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
+  const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0), warpgroup = warpgroup_of_block();
+  BiasFetch<Tile::columns> fetch;
+  fetch.read(task, place.r + warpgroup * Tile::columns, place.i, place.j);
   if (threadIdx.x % 32 == 0) fetch_shifted_single(task, shared, stages, place, warp);
   __syncwarp();
-  const int warpgroup = warpgroup_of_block();
   place.r += warpgroup * Tile::columns;
-  BiasFetch<Tile::columns> fetch;
-  fetch.read(task, place.r, place.i, place.j);
   fetch.write(task, shared.bias[warpgroup], 1 + warpgroup);
   float sums[Tile::columns / 2];
   multiply_shifted_single<T>(task, shared, stages, place, sums);
