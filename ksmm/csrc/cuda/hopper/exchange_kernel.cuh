@@ -68,6 +68,10 @@ __device__ void multiply_exchange(const ExchangeTask& task, ExchangeShared<Tile>
   for (int tile = first_tile(); tile < task.gemm.tiles; tile += tile_stride(), buffer.advance()) {
     for (int plane = 0; plane < Tile::planes; ++plane, of_bias ^= 1) {
       start_sums<T, Tile::columns>(sums, task.gemm.bias == nullptr ? nullptr : shared.bias[warpgroup][of_bias]);
+      if (plane + 1 < Tile::planes)
+        fetch_of(tile, plane + 1);
+      else if (tile + tile_stride() < task.gemm.tiles)
+        fetch_of(tile + tile_stride(), 0);
       int last_slot = 0, step = 0;
       do {  // once at least: a loop that may be left out makes the compiler serialise the products
         shared.full[ring.slot].wait(ring.phase);
@@ -76,12 +80,6 @@ __device__ void multiply_exchange(const ExchangeTask& task, ExchangeShared<Tile>
                                                 shared_address(x + ring.slot * Tile::x_bytes + warpgroup * gemm_box),
                                                 shared_address(weight + ring.slot * Tile::weight_bytes));
         commit_products();
-        if (step == 0) {
-          if (plane + 1 < Tile::planes)
-            fetch_of(tile, plane + 1);
-          else if (tile + tile_stride() < task.gemm.tiles)
-            fetch_of(tile + tile_stride(), 0);
-        }
         wait_for_products<1>();
         if (step > 0) release(last_slot);
         last_slot = ring.slot;

@@ -130,6 +130,7 @@ __device__ void multiply_planes(const ExchangeTask& task, RegroupShared<Tile>& s
   fetch.write(task.gemm, shared.bias[warpgroup][0], 1 + warpgroup);
   for (int tile = first_tile(); tile < task.gemm.tiles; tile += tile_stride(), buffer.advance()) {
     start_sums<T, Tile::columns>(sums, task.gemm.bias == nullptr ? nullptr : shared.bias[warpgroup][buffer.slot]);
+    if (tile + tile_stride() < task.gemm.tiles) fetch_of(tile + tile_stride());
     int last_slot = 0, last_weight = 0, step = 0;
     do {
       shared.weight_full[of_weight.slot].wait(of_weight.phase);
@@ -142,7 +143,6 @@ __device__ void multiply_planes(const ExchangeTask& task, RegroupShared<Tile>& s
           sums, shared_address(operand + ring.slot * Tile::operand_bytes + warpgroup * gemm_box),
           shared_address(weight + of_weight.slot * Tile::weight_bytes + warpgroup * Tile::columns * 128));
       commit_products();
-      if (step == 0 && tile + tile_stride() < task.gemm.tiles) fetch_of(tile + tile_stride());
       wait_for_products<1>();
       if (step > 0) release(last_slot, last_weight);
       last_slot = ring.slot, last_weight = of_weight.slot;
