@@ -117,24 +117,29 @@ class KSLinear(nn.Module):
         return self._multiply_frozen(x) if self._uses_frozen(x) else self._multiply(x)
 
     def _multiply(self, x: torch.Tensor) -> torch.Tensor:
-        weights = self.factors()
-        for position in reversed(range(len(weights))):
-            bias = self.bias if position == 0 else None
-            x = ks_matmul(x, weights[position], self.layout, self.implementation, bias)
-        return x
+        *weights, last = reversed(self._modules["factors"]())
+        for weight in weights:
+            x = ks_matmul(x, weight, self.layout, self.implementation)
+        return ks_matmul(x, last, self.layout, self.implementation, self._bias())
 
     def _multiply_frozen(self, x: torch.Tensor) -> torch.Tensor:
         y = flatten_batch(x, self.layout)
         if self._is_fused and not is_empty(y):
             (_, inner), (_, outer) = self._frozen
             kernel = get_implementation("kernel")
-            return restore_batch(kernel.matmul_chain(inner, outer, y, self.bias), x, self.layout)
-        check_bias(y, self.bias, self.chain[0])
-        *later, (last_name, last) = self._frozen
-        for name, packed in later:
+            return restore_batch(kernel.matmul_chain(inner, outer, y, self._bias()), x, self.layout)
+        bias = self._bias()
+        check_bias(y, bias, self.chain[0])
+        for name, packed in self._frozen[:-1]:
             y = multiply_packed(name, packed, y)
-        y = multiply_packed(last_name, last, y, self.bias)
-        return restore_batch(y, x, self.layout)
+        name, packed = self._frozen[-1]
+        return restore_batch(multiply_packed(name, packed, y, bias), x, self.layout)
+
+    def _bias(self) -> torch.Tensor | None:
+        """self.bias, without looking for it in vain elsewhere first: microseconds, as a small product takes."""
+        if "bias" in self._parameters:
+            return self._parameters["bias"]
+        return self.bias  # parametrized, or pruned
 
     def _uses_frozen(self, x: torch.Tensor) -> bool:
         return (

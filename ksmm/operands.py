@@ -40,7 +40,7 @@ def check_bias(x: torch.Tensor, bias: torch.Tensor | None, pattern: Pattern) -> 
     """A ValueError if there is a bias of another shape than (a·b·d,), or of another dtype or device than x."""
     if bias is None:
         return
-    if bias.dim() != 1 or bias.shape[0] != pattern.rows:
+    if bias.shape != (pattern.rows,):
         raise ValueError(f"bias has shape {tuple(bias.shape)}; pattern {pattern} takes ({pattern.rows},), a·b·d")
     if bias.dtype != x.dtype or bias.device != x.device:
         raise ValueError(
