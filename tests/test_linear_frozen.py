@@ -91,6 +91,30 @@ def test_other_weights_are_not_multiplied_as_the_packed_ones(change: str, name: 
         torch.testing.assert_close(call(multiply, x, layout), dense_twin(layer)(x), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("change", ["pruned", "parametrized", "assigned", "none", "in place"])
+@pytest.mark.parametrize("is_frozen", [False, True])
+@pytest.mark.parametrize("chain", [CHAIN, CHAIN[:1]])
+def test_the_bias_of_now_is_added(chain: list[tuple[int, int, int, int]], is_frozen: bool, change: str) -> None:
+    layer = ksmm.KSLinear(chain)
+    layer = layer.freeze() if is_frozen else layer
+    x = torch.randn(5, layer.in_features)
+    with torch.no_grad():
+        layer(x)
+        if change == "pruned":
+            prune.l1_unstructured(layer, "bias", 0.5)
+            assert (layer.bias == 0).sum() == layer.out_features // 2
+        elif change == "parametrized":
+            nn.utils.parametrize.register_parametrization(layer, "bias", nn.Softplus())
+        elif change == "assigned":
+            layer.bias = nn.Parameter(torch.randn(layer.out_features))
+        elif change == "none":
+            layer.bias = None
+        else:
+            layer.bias.mul_(3)
+        expected = x @ layer.to_dense().T + (0 if layer.bias is None else layer.bias)
+        torch.testing.assert_close(layer(x), expected, rtol=1e-4, atol=1e-5)
+
+
 def test_takes_the_packed_weights_as_long_as_they_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     layer = ksmm.KSLinear(CHAIN).freeze()
     x = torch.randn(5, layer.in_features)
