@@ -13,6 +13,7 @@ from ksmm.toolchain import (
     PYTORCH_SOURCES,
     Toolchain,
     architecture_flags,
+    architectures_of,
     compiler_flags,
     cuda_home,
     host_compiler,
@@ -43,7 +44,8 @@ rule link
 def flags(source: Path, tools: Toolchain) -> list[str]:
     """All flags of one source file, include directories counted."""
     if source.suffix == ".cu":
-        return [*CUDA_FLAGS, *architecture_flags(tools.cuda_architectures), "-ccbin", host_compiler(tools.cxx)]
+        architectures = architectures_of(source, tools.cuda_architectures)
+        return [*CUDA_FLAGS, *architecture_flags(architectures), "-ccbin", host_compiler(tools.cxx)]
     if source.stem not in PYTORCH_SOURCES:
         return compiler_flags(source)
     includes = [_torch_folder() / "include"]

@@ -81,6 +81,14 @@ def compiler_flags(source: Path) -> list[str]:
     return [*COMMON_FLAGS, "-std=c++17", *(VARIANT_FLAGS.get(source.stem, ()) if _X86 else ())]
 
 
+def architectures_of(source: Path, architectures: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of a build that a CUDA source is compiled for: of what is for Hopper alone, nothing is in it for others.
+
+    Where Hopper is not among them, what is left is host code that says so.
+    """
+    return (HOPPER,) if source.parent.name == "hopper" and HOPPER in architectures else architectures
+
+
 def architecture_flags(architectures: tuple[str, ...]) -> list[str]:
     """Flags of nvcc: machine code for each architecture, and PTX of the last one for GPUs yet to come.
 

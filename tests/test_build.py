@@ -275,6 +275,13 @@ def test_cuda_architectures(monkeypatch):
         toolchain.cuda_architectures()
 
 
+def test_what_is_for_hopper_alone_is_compiled_for_it_alone():
+    hopper, other = Path("cuda/hopper/one.cu"), Path("cuda/one.cu")
+    assert toolchain.architectures_of(hopper, ("80", "90a", "120")) == ("90a",)
+    assert toolchain.architectures_of(other, ("80", "90a", "120")) == ("80", "90a", "120")
+    assert toolchain.architectures_of(hopper, ("80", "120")) == ("80", "120")
+
+
 def test_every_source_has_its_flags():
     units = {path.stem: toolchain.compiler_flags(path) for path in build.SOURCES.rglob("*.cpp")}
     variants = {f"variant_{name}" for name in ("baseline", "avx2", "avx512", "avx512_bf16")}
