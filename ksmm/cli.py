@@ -4,6 +4,7 @@ python -m ksmm time 1,192,48,2 --layout batch_last --dtype float32 --batch 25088
 python -m ksmm info
 python -m ksmm tune 1,192,48,2 6,64,64,1 --batch 25088 --dtypes float16
 python -m ksmm tune --sample 120 --max-seconds 1200
+python -m ksmm merge-tuned ONE.json ANOTHER.json --output BOTH.json
 python -m ksmm build [--record FILE]
 python -m ksmm import-upstream FILE [--output DIR]
 python -m ksmm resume
@@ -41,7 +42,7 @@ from ksmm.time_report import time_report
 from ksmm.toolchain import BuildError
 from ksmm.tuning.contest import NothingToTuneError
 from ksmm.tuning.entry import PRECISIONS
-from ksmm.tuning.file import TuningError
+from ksmm.tuning.file import TuningError, read_tuning, write_tuning
 from ksmm.tuning.knowledge import user_file
 from ksmm.tuning.tasks import list_tasks
 from ksmm.tuning.tuner import Outcome, tune
@@ -103,6 +104,10 @@ def _parser() -> argparse.ArgumentParser:
     tuning = commands.add_parser("tune", help="measure and remember which configurations of the kernel are fastest")
     tuning.set_defaults(command=_tune)
     _add_tuning_arguments(tuning)
+    merging = commands.add_parser("merge-tuned", help="make one tuning file of several of one device")
+    merging.set_defaults(command=_merge_tuned)
+    merging.add_argument("files", nargs="+", type=Path, help="what later ones know wins")
+    merging.add_argument("--output", type=Path, required=True, help="tuning file to write; may be one of them")
     for command in (timing, info, tuning):
         command.add_argument("--device", default="auto", help="cpu, cuda, or auto: cuda if there is one (%(default)s)")
     building = commands.add_parser("build", help="build the kernel library")
@@ -198,6 +203,15 @@ def _tune(arguments: argparse.Namespace) -> int:
         return 1
     print(_tuned_text(outcome, file))  # noqa: T201 - this is what the command is for
     return int(outcome.given_up > 0)
+
+
+def _merge_tuned(arguments: argparse.Namespace) -> int:
+    merged, *others = map(read_tuning, arguments.files)
+    for other in others:
+        merged.include(other)
+    write_tuning(arguments.output, merged)
+    print(f"{len(merged.entries)} problems: {arguments.output}")  # noqa: T201 - this is what the command is for
+    return 0
 
 
 def _tuned_text(outcome: Outcome, file: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,25 @@ class TuningFile:
         place = (entry.key, entry.first_batch, entry.last_batch)
         self.entries = [old for old in self.entries if (old.key, old.first_batch, old.last_batch) != place]
         self.entries.append(entry)
+
+    def include(self, other: TuningFile) -> None:
+        """Adds what another run on a device of the same name measured, in place of what is known of the same problems.
+
+        What nothing here was measured with any more is dropped.
+
+        Raises:
+            TuningError: it is another device's.
+        """
+        if other.device_name != self.device_name:
+            raise TuningError(f"one tuning file is of {self.device_name} and another of {other.device_name}")
+        self.measured_with += [facts for facts in other.measured_with if facts not in self.measured_with]
+        for entry in other.entries:
+            facts = other.measured_with[entry.measured_with]
+            self.add(replace(entry, measured_with=self.measured_with.index(facts)))
+        self.failures += [failure for failure in other.failures if failure not in self.failures]
+        used = sorted({entry.measured_with for entry in self.entries})
+        self.measured_with = [self.measured_with[number] for number in used]
+        self.entries = [replace(entry, measured_with=used.index(entry.measured_with)) for entry in self.entries]
 
 
 def write_tuning(path: Path, tuning: TuningFile) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ksmm import cli
 from ksmm.tuning import Entry, TuningError, bucket, read_tuning, write_tuning
 from tests.tuning.conftest import ENTRY, entry, tuning_file
 
@@ -36,6 +37,39 @@ def test_an_entry_replaces_the_one_before_it() -> None:
     assert [one.configuration for one in tuning.entries] == ["good tile", "better tile"]
     tuning.add(entry(first_batch=32, last_batch=63, batch_size=32))
     assert len(tuning.entries) == 3
+
+
+def test_files_of_several_gpus_become_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = tuning_file(ENTRY, entry(layout="batch_last"))
+    one.measured_with = [{"torch": "0"}, {"torch": "1"}]
+    one.entries[1] = entry(layout="batch_last", measured_with=1)
+    one.failures = [["a problem", "a tile", "a reason"]]
+    another = tuning_file(entry(configuration="better tile", measured_with=1), entry(dtype="float16", measured_with=1))
+    another.measured_with = [{"torch": "3"}, {"torch": "2"}]
+    another.failures = [*one.failures, ["a problem", "another tile", "a reason"]]
+    paths = [tmp_path / "one.json", tmp_path / "another.json"]
+    for path, tuning in zip(paths, (one, another), strict=True):
+        write_tuning(path, tuning)
+    assert cli.main(["merge-tuned", *map(str, paths), "--output", str(paths[0])]) == 0
+    assert "3 problems" in capsys.readouterr().out
+    merged = read_tuning(paths[0])
+    found = {(e.dtype, e.layout): (e.configuration, merged.measured_with[e.measured_with]) for e in merged.entries}
+    assert found == {
+        ("float32", "batch_first"): ("better tile", {"torch": "2"}),
+        ("float32", "batch_last"): ("good tile", {"torch": "1"}),
+        ("float16", "batch_first"): ("good tile", {"torch": "2"}),
+    }
+    assert merged.measured_with == [{"torch": "1"}, {"torch": "2"}]
+    assert merged.failures == another.failures
+
+
+def test_files_of_different_devices_stay_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [tmp_path / "one.json", tmp_path / "another.json"]
+    write_tuning(paths[0], tuning_file(ENTRY, name="one device"))
+    write_tuning(paths[1], tuning_file(ENTRY, name="another device"))
+    assert cli.main(["merge-tuned", *map(str, paths), "--output", str(tmp_path / "both.json")]) == 2
+    assert "one tuning file is of one device and another of another device" in capsys.readouterr().err
+    assert not (tmp_path / "both.json").exists()
 
 
 @pytest.mark.parametrize(("batch_size", "first", "last"), [(1, 1, 1), (2, 2, 3), (3, 2, 3), (25088, 16384, 32767)])
