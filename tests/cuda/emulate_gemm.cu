@@ -322,7 +322,10 @@ int main(int count, char** arguments) {
   for (const Way way : {Way::batch_last, Way::batch_first, Way::between_passes}) {
     int wrong = 0;
     for (int at = 0; at < cases; ++at) wrong += is_wrong_view(way, random);
-    std::printf("views of a product, way %d: %d of %d wrong\n", static_cast<int>(way), wrong, cases);
+    const char* name = way == Way::batch_last    ? "batch_last"
+                       : way == Way::batch_first ? "batch_first"
+                                                 : "between passes";
+    std::printf("views of a product, %s: %d of %d wrong\n", name, wrong, cases);
     all += wrong;
   }
   return all > 0;
