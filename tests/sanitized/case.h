@@ -7,6 +7,7 @@
 #include <memory>
 #include <new>
 #include <random>
+#include <string>
 
 #include "../../ksmm/csrc/cpu/variants.h"
 
@@ -62,6 +63,11 @@ struct Case {
   }
   size_t place(int64_t n, int64_t feature, int64_t stride) const {
     return size_t(p.layout == Layout::batch_first ? n * stride + feature : feature * stride + n);
+  }
+
+  std::string text() const {
+    const auto number = [](int64_t of) { return std::to_string(of); };
+    return number(p.a) + "," + number(p.b) + "," + number(p.c) + "," + number(p.d) + ", batch " + number(p.batch);
   }
 
   Operands operands() const {

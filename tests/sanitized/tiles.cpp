@@ -64,9 +64,7 @@ int wrong_cases(const char* name, int cases, double tolerance, std::mt19937& ran
     const double error = expected && kind != Kind::infinite ? one.error() : 0;
     if (vouched_for == expected && error < tolerance && !emulated::tiles().configured) continue;
     ++wrong;
-    std::printf("%s, kind %d, %lld,%lld,%lld,%lld, batch %lld: %s, error %g\n", name, int(kind),
-                static_cast<long long>(one.p.a), static_cast<long long>(one.p.b), static_cast<long long>(one.p.c),
-                static_cast<long long>(one.p.d), static_cast<long long>(one.p.batch),
+    std::printf("%s, kind %d, %s: %s, error %g\n", name, int(kind), one.text().c_str(),
                 vouched_for ? "vouched for" : "left to multiply-adds", error);
   }
   std::printf("%s: %d of %d wrong\n", name, wrong, cases);

@@ -2,15 +2,13 @@
 // double. Each operand, and all that the kernel allocates, is an allocation of its own, for AddressSanitizer.
 //
 //     variant CASES SEED
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
 #include <random>
-#include <thread>
-#include <vector>
 
 #include "../../ksmm/csrc/cpu/kernel.h"
+#include "../threads.h"
 #include "case.h"
 
 using namespace ksmm;
@@ -24,18 +22,6 @@ constexpr Problem sizes[] = {{4, 40, 40, 24, 150, Dtype::float32, Layout::batch_
                              {6, 8, 300, 2, 40, Dtype::float32, Layout::batch_first},
                              {3, 70, 70, 8, 2, Dtype::float32, Layout::batch_first}};
 
-int bodies = 1;  // threads that there are, however many were asked for
-
-// Neighbouring parts to each of them.
-void on_threads(int64_t count, Body body, void* context) {
-  std::vector<std::thread> threads;
-  for (int at = 0; at < bodies; ++at) {
-    const int64_t begin = at * count / bodies, end = (at + 1) * count / bodies;
-    if (begin < end) threads.emplace_back([=] { body(begin, end, context); });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
-
 // How many cases came out wrong.
 template <class Element>
 int wrong_cases(const char* name, Dtype dtype, int cases, double tolerance, std::mt19937& random) {
@@ -48,9 +34,7 @@ int wrong_cases(const char* name, Dtype dtype, int cases, double tolerance, std:
     const double error = one.error(true);
     if (error < tolerance) continue;
     ++wrong;
-    std::printf("%s, %lld,%lld,%lld,%lld, batch %lld: error %g\n", name, static_cast<long long>(one.p.a),
-                static_cast<long long>(one.p.b), static_cast<long long>(one.p.c), static_cast<long long>(one.p.d),
-                static_cast<long long>(one.p.batch), error);
+    std::printf("%s, %s: error %g\n", name, one.text().c_str(), error);
   }
   std::printf("%s: %d of %d wrong\n", name, wrong, cases);
   return wrong;

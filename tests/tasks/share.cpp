@@ -6,27 +6,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <random>
-#include <thread>
 #include <vector>
 
 #include "../../ksmm/csrc/cpu/work.h"
+#include "../threads.h"
 
 using namespace ksmm;
 using namespace ksmm::shared_tasks;
 
 namespace {
-
-int bodies = 1;  // threads that there are, however many were asked for
-
-// Neighbouring parts to each of them.
-void on_threads(int64_t count, Body body, void* context) {
-  std::vector<std::thread> threads;
-  for (int at = 0; at < bodies; ++at) {
-    const int64_t begin = at * count / bodies, end = (at + 1) * count / bodies;
-    if (begin < end) threads.emplace_back([=] { body(begin, end, context); });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
 
 // Counts tasks. Nobody takes a second time before `all` have taken some.
 struct Counter {
