@@ -37,9 +37,6 @@ class Pattern:
     d: int
 
     def __post_init__(self) -> None:
-        a, b, c, d = self.a, self.b, self.c, self.d
-        if type(a) is type(b) is type(c) is type(d) is int and a >= 1 and b >= 1 and c >= 1 and d >= 1:
-            return  # what follows takes microseconds, and each product makes patterns
         for name in "abcd":
             object.__setattr__(self, name, _positive_integer(name, getattr(self, name)))
 
@@ -123,6 +120,8 @@ class Pattern:
 
 
 def _positive_integer(name: str, value: object) -> int:
+    if type(value) is int and (integer := operator.index(value)) >= 1:  # the rule, and microseconds of a product count
+        return integer
     if isinstance(value, bool):
         raise TypeError(f"pattern entry {name} is {value!r}; it must be a positive integer")
     try:
