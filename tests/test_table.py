@@ -179,6 +179,16 @@ def test_a_bad_record_is_set_aside_with_its_reason_and_the_others_are_used(
     assert reason.strip() in caplog.text
 
 
+def test_a_deep_record_ends_no_process_whose_limit_of_recursion_was_raised(folder, ceilings_path, rejected):
+    nested(folder / "b.json")
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(10**6)  # PyTorch's compiler raises it, too
+    try:
+        assert list(aggregate(folder.glob("*.json"), ceilings_path, rejected).implementation) == ["dense", "kernel"]
+    finally:
+        sys.setrecursionlimit(limit)
+
+
 def test_a_record_of_another_device_or_job_is_set_aside(folder, ceilings_path, rejected):
     (folder / "c.json").write_bytes((folder / "b.json").read_bytes())
     device = {"slug": "nvidia-h200", "name": "NVIDIA H200", "type": "cuda"}

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import json
 import math
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,6 +17,7 @@ from ksmm.measure.measurement import Measurement
 SCHEMA_VERSION = 1
 SCHEMA_PATH = Path(__file__).with_name("record.schema.json")
 _MOST_LEVELS = 20
+_STRINGS_AND_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]')
 _MOST_DIGITS = 20
 
 
@@ -117,7 +119,10 @@ def load_json(path: Path) -> dict[str, Any]:
     """
     hooks = {"parse_constant": _refuse_constant, "parse_float": _finite, "parse_int": _of_64_bits}
     try:
-        content = json.loads(path.read_text(encoding="utf-8"), **hooks)
+        text = path.read_text(encoding="utf-8")
+        if _opens_deeper(text, _MOST_LEVELS):
+            raise RecursionError
+        content = json.loads(text, **hooks)
         json.dumps(content, ensure_ascii=False).encode()  # half of a surrogate pair is JSON, and no text
         deep = _is_deeper(content, _MOST_LEVELS)
     except RecursionError:
@@ -130,6 +135,18 @@ def load_json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise _error(path, f"holds a {type(content).__name__}, not an object with keys")
     return content
+
+
+def _opens_deeper(text: str, levels: int) -> bool:
+    """Whether brackets outside of strings open deeper: json counts on Python's limit, which PyTorch's compiler raises
+    beyond what the stack holds, and then ends the process.
+    """
+    depth = 0
+    for token in _STRINGS_AND_BRACKETS.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
+        if depth > levels:
+            return True
+    return False
 
 
 def schema_fault(content: dict[str, Any], schema: Path) -> str | None:
