@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 CONFTEST = """
-import pytest
 from tests.processes import Together
 
 def pytest_xdist_make_scheduler(config, log):
@@ -35,10 +34,10 @@ def files(folder: Path, crashing: int, tests: int) -> None:
 @pytest.mark.parametrize(("crashing", "tests"), [(0, 1), (2, 3), (FILES - 1, 1), (FILES - 1, 3)])
 def test_a_run_ends_after_a_process_died_with_all_other_tests_run(tmp_path, request, crashing, tests):
     files(tmp_path, crashing, tests)
-    environment = {**os.environ, "PYTHONPATH": str(request.config.rootpath), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    own = {"PYTHONPATH": str(request.config.rootpath), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "xdist", "-n", "2", str(tmp_path)]
     result = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120
+        command, cwd=tmp_path, env={**os.environ, **own}, capture_output=True, text=True, check=False, timeout=120
     )
     assert result.returncode == 1, result.stdout + result.stderr
     assert f"1 failed, {FILES * tests - 1} passed" in result.stdout

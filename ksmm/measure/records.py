@@ -17,7 +17,7 @@ from ksmm.measure.measurement import Measurement
 SCHEMA_VERSION = 1
 SCHEMA_PATH = Path(__file__).with_name("record.schema.json")
 _MOST_LEVELS = 20
-_STRINGS_AND_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]')
+_STRINGS_AND_BRACKETS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}]')
 _MOST_DIGITS = 20
 
 
@@ -120,26 +120,25 @@ def load_json(path: Path) -> dict[str, Any]:
     hooks = {"parse_constant": _refuse_constant, "parse_float": _finite, "parse_int": _of_64_bits}
     try:
         text = path.read_text(encoding="utf-8")
-        if _opens_deeper(text, _MOST_LEVELS):
-            raise RecursionError
+        if _is_deeper(text, _MOST_LEVELS):
+            raise _error(path, f"is nested more than {_MOST_LEVELS} levels deep")
         content = json.loads(text, **hooks)
         json.dumps(content, ensure_ascii=False).encode()  # half of a surrogate pair is JSON, and no text
-        deep = _is_deeper(content, _MOST_LEVELS)
-    except RecursionError:
-        deep = True
+    except RecordError:
+        raise
     except ValueError as error:  # JSON, UTF-8
         what = "is empty" if path.stat().st_size == 0 else f"is not whole JSON ({error})"
         raise _error(path, what) from None
-    if deep:
-        raise _error(path, f"is nested more than {_MOST_LEVELS} levels deep")
     if not isinstance(content, dict):
         raise _error(path, f"holds a {type(content).__name__}, not an object with keys")
     return content
 
 
-def _opens_deeper(text: str, levels: int) -> bool:
-    """Whether brackets outside of strings open deeper: json counts on Python's limit, which PyTorch's compiler raises
-    beyond what the stack holds, and then ends the process.
+def _is_deeper(text: str, levels: int) -> bool:
+    """Whether lists and objects of a JSON text are nested more than so many levels deep.
+
+    Asked before it is decoded: json relies on Python's limit of recursion, which PyTorch's compiler raises beyond what
+    the stack holds, and then ends the process.
     """
     depth = 0
     for token in _STRINGS_AND_BRACKETS.finditer(text):
@@ -226,12 +225,6 @@ def _of_64_bits(number: str) -> int:
     if len(number) > _MOST_DIGITS:
         raise ValueError(f"it holds an integer of {len(number)} digits")
     return int(number)
-
-
-def _is_deeper(value: object, levels: int) -> bool:
-    """Whether lists and dictionaries are nested more than so many levels deep."""
-    entries = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return levels < 0 or any(_is_deeper(entry, levels - 1) for entry in entries if isinstance(entry, dict | list))
 
 
 def _error(path: Path, what: str) -> RecordError:
