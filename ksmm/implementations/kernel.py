@@ -18,7 +18,7 @@ from ksmm.implementations.base import Implementation, Packed, register
 from ksmm.names import dtype_name
 from ksmm.problem import DTYPES, Problem
 from ksmm.reference import pattern_of
-from ksmm.tuning.numbers import remembered_number, remembered_numbers
+from ksmm.tuning.numbers import answers_kept_with, remembered_number, remembered_numbers
 
 logger = logging.getLogger(__name__)
 
@@ -92,9 +92,17 @@ class Kernel(Implementation):
     def _configuration(self, packed: Packed, x: torch.Tensor) -> int:
         """The number of the one that was measured to be the fastest, -1 (the cost model's) where nobody measured."""
         batch_size = x.shape[0] if packed.layout == "batch_first" else x.shape[1]
-        problem = (self.name, packed.data.shape, x.dtype, packed.layout, x.device)
-        look_up = _configuration_compiled if torch.compiler.is_compiling() else remembered_number
-        return look_up(*problem, batch_size)
+        if torch.compiler.is_compiling():
+            problem = (self.name, packed.data.shape, x.dtype, packed.layout, x.device)
+            return _configuration_compiled(*problem, batch_size)
+        kept = answers_kept_with(packed)
+        number = kept.get(batch_size)
+        if number is None:
+            weight = packed.data  # the operator refuses an x that is not like it
+            number = remembered_number(self.name, weight.shape, weight.dtype, packed.layout, weight.device, batch_size)
+            if weight.dtype != torch.float32:  # whose answers a switch of PyTorch may change
+                kept[batch_size] = number
+        return number
 
     def matmul_in(self, configuration: int, packed: Packed, x: torch.Tensor) -> torch.Tensor:
         """As `matmul`, in the configuration of that number; in the cost model's if that one does not take x."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
+import pickle
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import ksmm
 from ksmm.functional import choices, choose
 from ksmm.implementations import get_implementation
+from ksmm.implementations.base import Packed
 from ksmm.reference import to_dense
 from ksmm.tuning import Choice, entry, forget, knowledge, known, numbers, write_tuning
 from ksmm.tuning.entry import precision_of
@@ -219,6 +222,39 @@ def test_an_answer_that_is_kept_is_not_for_tf32(monkeypatch: pytest.MonkeyPatch)
     forget()
     numbers.remembered_number(*arguments, 8)
     assert len(looked_up) == 5
+
+
+def test_answers_kept_with_a_weight_are_forgotten_with_the_others_and_in_copies() -> None:
+    packed = Packed(ksmm.Pattern(*PROBLEM[0]), "batch_first", torch.empty(PROBLEM[0], dtype=torch.float16))
+    numbers.answers_kept_with(packed)[8] = 3
+    assert numbers.answers_kept_with(packed) == {8: 3}
+    assert numbers.answers_kept_with(copy.deepcopy(packed)) == {}  # as one that comes from another process
+    assert numbers.answers_kept_with(pickle.loads(pickle.dumps(packed))) == {}
+    forget()
+    assert numbers.answers_kept_with(packed) == {}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_kernel_looks_a_number_up_once_for_a_weight_and_batch_size(
+    monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype
+) -> None:
+    asked = []
+
+    def look_up(kernel, shape, dtype, layout, device, batch_size):
+        asked.append((kernel, tuple(shape), dtype, layout, device.type, batch_size))
+        return batch_size + 1
+
+    monkeypatch.setattr(sys.modules["ksmm.implementations.kernel"], "remembered_number", look_up)
+    kernel = get_implementation("kernel")
+    packed = Packed(ksmm.Pattern(*PROBLEM[0]), "batch_last", torch.empty(PROBLEM[0], dtype=dtype))
+    sizes = (8, 9, 8, 8)
+    assert [kernel._configuration(packed, torch.empty(48, size, dtype=dtype)) for size in sizes] == [9, 10, 9, 9]
+    problem = ("kernel", PROBLEM[0], dtype, "batch_last", "cpu")
+    # what is fastest in float32 depends on a switch of PyTorch, too, which is looked at each time
+    assert asked == [(*problem, size) for size in (sizes if dtype == torch.float32 else (8, 9))]
+    forget()
+    kernel._configuration(packed, torch.empty(48, 8, dtype=dtype))
+    assert asked[-1] == (*problem, 8)
 
 
 @pytest.mark.cuda
