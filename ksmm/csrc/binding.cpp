@@ -12,6 +12,13 @@ TORCH_LIBRARY(ksmm, library) {
       "int configuration=-1) -> Tensor",
       {at::Tag::pt2_compliant_tag});
   library.def(
+      "ks_matmul_kept(Tensor x, Tensor weight, str layout, Tensor? bias, str precision, int configuration, "
+      "Tensor[] kept) -> Tensor",
+      {at::Tag::pt2_compliant_tag});
+  library.def(
+      "keep(Tensor x, Tensor weight, str layout, str precision, int configuration) -> (int configuration, Tensor[] "
+      "kept)");
+  library.def(
       "ks_chain(Tensor x, Tensor outer, Tensor inner, Tensor? bias=None, int outer_configuration=-1, "
       "int inner_configuration=-1, int launches=0) -> Tensor",
       {at::Tag::pt2_compliant_tag});

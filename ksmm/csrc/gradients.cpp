@@ -173,6 +173,21 @@ at::Tensor ks_matmul_autograd(const at::Tensor& x, const at::Tensor& weight, std
   return product(x, weight, layout, bias, precision, configuration);
 }
 
+// What is kept of a weight serves the product alone.
+at::Tensor ks_matmul_kept_autograd(const at::Tensor& x, const at::Tensor& weight, std::string_view layout,
+                                   const Bias& bias, std::string_view precision, int64_t configuration,
+                                   at::TensorList kept) {
+  check_tangents({x, weight}, bias);
+  const bool wanted = x.requires_grad() || weight.requires_grad() || (bias && bias->requires_grad());
+  if (at::GradMode::is_enabled() && wanted) return Product::apply(x, weight, layout, bias, precision, configuration);
+  static const auto operation = c10::Dispatcher::singleton()
+                                    .findSchemaOrThrow("ksmm::ks_matmul_kept", "")
+                                    .typed<at::Tensor(const at::Tensor&, const at::Tensor&, std::string_view,
+                                                      const Bias&, std::string_view, int64_t, at::TensorList)>();
+  const at::AutoDispatchBelowADInplaceOrView guard;
+  return operation.call(x, weight, layout, bias, precision, configuration, kept);
+}
+
 // Where gradients are wanted the features between the factors are needed, too: two products, with theirs.
 at::Tensor ks_chain_autograd(const at::Tensor& x, const at::Tensor& outer, const at::Tensor& inner, const Bias& bias,
                              int64_t outer_configuration, int64_t inner_configuration, int64_t launches) {
@@ -199,5 +214,6 @@ TORCH_LIBRARY_FRAGMENT(ksmm, library) {
 
 TORCH_LIBRARY_IMPL(ksmm, Autograd, library) {
   library.impl("ks_matmul", ks_matmul_autograd);
+  library.impl("ks_matmul_kept", ks_matmul_kept_autograd);
   library.impl("ks_chain", ks_chain_autograd);
 }

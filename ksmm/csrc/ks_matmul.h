@@ -92,6 +92,19 @@ int choose_configuration(const Problem& problem, const Operands& operands, int* 
 int multiply_cuda(const Problem& problem, const Operands& operands, int configuration, const Workspace& workspace,
                   void* stream);
 
+// What a configuration makes of the weight before it multiplies, to be kept for products that differ in their batch
+// alone. Takes `configuration` as multiply_cuda does, and sets *chosen to the one that will be used. Enqueues the work,
+// and sets operands->prepared to where it is; its owner stays null where there is nothing to keep.
+int prepare_weight_cuda(const Problem& problem, Operands* operands, int configuration, int* chosen,
+                        const Workspace& workspace, void* stream);
+// What that is: the owner of the places in Operands::prepared, null where there is nothing to keep, and the bytes of
+// each.
+struct KeptWeight {
+  const void* owner = nullptr;
+  int64_t bytes[3] = {};
+};
+KeptWeight kept_weight(int configuration, const Problem& problem);
+
 // As multiply_cuda, for two factors in batch_first whose features in between never leave the chip: Y is `outer` times
 // `inner` times X; x of `outer` and y of `inner` are not used. Returns false, having done nothing, where no kernel
 // takes the chain; *error is the launch's otherwise.

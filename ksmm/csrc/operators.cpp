@@ -38,8 +38,10 @@ bool allows_tf32(const Context& context) {
 ksmm::Precision parse_precision(std::string_view precision, const at::Tensor& x) {
   if (precision == "strict") return ksmm::Precision::strict;
   TORCH_CHECK_VALUE(precision == "default", "unknown precision '", precision, "'; choose one of default, strict");
-  // What PyTorch's own products would do on this device, but that the default is no worse than float32.
-  return x.is_cuda() && allows_tf32(at::globalContext()) ? ksmm::Precision::tf32 : ksmm::Precision::compensated;
+  // What PyTorch's own products would do on this device, but that the default is no worse than float32. It takes
+  // PyTorch some time to say, and matters to float32 alone.
+  const bool matters = x.is_cuda() && x.scalar_type() == at::kFloat;
+  return matters && allows_tf32(at::globalContext()) ? ksmm::Precision::tf32 : ksmm::Precision::compensated;
 }
 
 // Whether a·d, which may be more than 64 bits hold, divides the features.

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "operators.h"
@@ -29,9 +30,9 @@ struct Scratch {
   }
 };
 
-at::Tensor ks_matmul_cuda(const at::Tensor& x, const at::Tensor& weight, std::string_view layout, const Bias& bias,
-                          std::string_view precision, int64_t configuration) {
-  const ksmm::Problem problem = describe(x, weight, layout, precision);
+// `prepared`: of the weight in this configuration, or nothing.
+at::Tensor multiply(const ksmm::Problem& problem, const at::Tensor& x, const at::Tensor& weight, const Bias& bias,
+                    int64_t configuration, const ksmm::PreparedWeight& prepared) {
   check_bias(problem, x, bias);
   const c10::cuda::CUDAGuard guard(x.device());
   const at::Tensor y = empty_output(problem, x);
@@ -39,11 +40,61 @@ at::Tensor ks_matmul_cuda(const at::Tensor& x, const at::Tensor& weight, std::st
   const at::Tensor rows = with_contiguous_rows(x), addend = bias ? bias->contiguous() : at::Tensor();
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(x.device().index()).stream();
   Scratch scratch{x.options().dtype(at::kByte), {}};
+  ksmm::Operands all = operands(rows, weight, bias ? &addend : nullptr, y);
+  all.prepared = prepared;
   const auto error = static_cast<cudaError_t>(
-      ksmm::multiply_cuda(problem, operands(rows, weight, bias ? &addend : nullptr, y), static_cast<int>(configuration),
-                          {Scratch::allocate, &scratch}, stream));
+      ksmm::multiply_cuda(problem, all, static_cast<int>(configuration), {Scratch::allocate, &scratch}, stream));
   C10_CUDA_CHECK(error);
   return y;
+}
+
+at::Tensor ks_matmul_cuda(const at::Tensor& x, const at::Tensor& weight, std::string_view layout, const Bias& bias,
+                          std::string_view precision, int64_t configuration) {
+  return multiply(describe(x, weight, layout, precision), x, weight, bias, configuration, {});
+}
+
+// With what keep() returned for this weight and configuration.
+at::Tensor ks_matmul_kept_cuda(const at::Tensor& x, const at::Tensor& weight, std::string_view layout, const Bias& bias,
+                               std::string_view precision, int64_t configuration, at::TensorList kept) {
+  const ksmm::Problem problem = describe(x, weight, layout, precision);
+  const ksmm::KeptWeight expected = ksmm::kept_weight(static_cast<int>(configuration), problem);
+  ksmm::PreparedWeight prepared = {expected.owner, {}};
+  size_t count = 0;
+  for (const int64_t bytes : expected.bytes) {
+    if (bytes == 0) break;
+    const bool fits = count < kept.size() && kept[count].device() == x.device() &&
+                      kept[count].scalar_type() == at::kByte && kept[count].is_contiguous() &&
+                      kept[count].numel() == bytes;
+    TORCH_CHECK_VALUE(fits, "ks_matmul_kept: tensor ", count, " of `kept` is not what configuration ", configuration,
+                      " makes of a weight of shape ", weight.sizes(), ": ", bytes, " bytes on ", x.device(),
+                      "; call ksmm::keep for this weight and configuration");
+    prepared.places[count] = kept[count].const_data_ptr(), ++count;
+  }
+  TORCH_CHECK_VALUE(count > 0 && count == kept.size(), "ks_matmul_kept: `kept` has ", kept.size(),
+                    " tensors, and configuration ", configuration, " makes ", count,
+                    "; call ksmm::keep, and ksmm::ks_matmul where it returns none");
+  return multiply(problem, x, weight, bias, configuration, prepared);
+}
+
+// What the configuration that these operands are multiplied in makes of the weight, and its number.
+std::tuple<int64_t, std::vector<at::Tensor>> keep_cuda(const at::Tensor& x, const at::Tensor& weight,
+                                                       std::string_view layout, std::string_view precision,
+                                                       int64_t configuration) {
+  const ksmm::Problem problem = describe(x, weight, layout, precision);
+  if (problem.batch == 0) return {configuration, {}};
+  const c10::cuda::CUDAGuard guard(x.device());
+  const at::Tensor y = at::empty({0}, x.options()), rows = with_contiguous_rows(x);  // Y itself is not touched
+  ksmm::Operands all = operands(rows, weight, nullptr, y);
+  Scratch scratch{x.options().dtype(at::kByte), {}};
+  int chosen = -1;
+  C10_CUDA_CHECK(static_cast<cudaError_t>(
+      ksmm::prepare_weight_cuda(problem, &all, static_cast<int>(configuration), &chosen, {Scratch::allocate, &scratch},
+                                c10::cuda::getCurrentCUDAStream(x.device().index()).stream())));
+  std::vector<at::Tensor> kept;
+  for (const void* place : all.prepared.places)
+    for (const at::Tensor& tensor : scratch.tensors)
+      if (place != nullptr && tensor.const_data_ptr() == place) kept.push_back(tensor);
+  return {chosen, kept};
 }
 
 // Where the weights are packed and a kernel takes both factors, in one launch: always, or where that pays.
@@ -216,6 +267,8 @@ std::vector<std::string> configurations(const at::Tensor& x, const at::Tensor& w
 
 TORCH_LIBRARY_IMPL(ksmm, CUDA, library) {
   library.impl("ks_matmul", ks_matmul_cuda);
+  library.impl("ks_matmul_kept", ks_matmul_kept_cuda);
+  library.impl("keep", keep_cuda);
   library.impl("ks_chain", ks_chain_cuda);
   library.impl("planes", planes_cuda);
   library.impl("weight_gradient", weight_gradient_cuda);

@@ -15,9 +15,11 @@ from torch.utils.flop_counter import register_flop_formula
 from ksmm import build, flops
 from ksmm.gradients import fake_chain, fake_planes, fake_product, fake_weight_gradient, fake_weight_gradient_first
 from ksmm.implementations.base import Implementation, Packed, register
+from ksmm.implementations.kept import PackedForMany, choose_and_keep, kept_weight
 from ksmm.names import dtype_name
 from ksmm.problem import DTYPES, Problem
 from ksmm.reference import pattern_of
+from ksmm.tuning.entry import precision_of
 from ksmm.tuning.numbers import answers_kept_with, remembered_number, remembered_numbers
 
 logger = logging.getLogger(__name__)
@@ -45,12 +47,18 @@ class Kernel(Implementation):
         return None
 
     def pack(self, weight: torch.Tensor, layout: str) -> Packed:
-        # The operator takes any strides; the stored order is the one in which the kernel reads (csrc/gradients.cpp).
-        return Packed(pattern_of(weight), layout, torch.ops.ksmm.pack.default(weight, layout, self.precision))
+        data = self._stored(weight, layout)
+        # of a weight that others may change nothing is kept
+        kind = PackedForMany if data.is_cuda and data.data_ptr() != weight.data_ptr() else Packed
+        return kind(pattern_of(weight), layout, data)
 
     def pack_once(self, weight: torch.Tensor, layout: str) -> Packed:
         # The CPU's kernel packs what it reads in any case, and from any order for less than a copy takes.
-        return Packed(pattern_of(weight), layout, weight) if weight.is_cpu else self.pack(weight, layout)
+        return Packed(pattern_of(weight), layout, weight if weight.is_cpu else self._stored(weight, layout))
+
+    def _stored(self, weight: torch.Tensor, layout: str) -> torch.Tensor:
+        """In the order in which the kernel reads (csrc/gradients.cpp); the operator takes any strides."""
+        return torch.ops.ksmm.pack.default(weight, layout, self.precision)
 
     def matmul(self, packed: Packed, x: torch.Tensor) -> torch.Tensor:
         return self._multiply(packed, x, None)
@@ -86,7 +94,17 @@ class Kernel(Implementation):
         return torch.ops.ksmm.ks_chain.default(x, outer.data, inner.data, bias, *numbers, launches)
 
     def _multiply(self, packed: Packed, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-        configuration = self._configuration(packed, x)
+        return self._multiply_in(self._configuration(packed, x), packed, x, bias)
+
+    def _multiply_in(
+        self, configuration: int, packed: Packed, x: torch.Tensor, bias: torch.Tensor | None
+    ) -> torch.Tensor:
+        if isinstance(packed, PackedForMany) and not torch.compiler.is_compiling():
+            kept = kept_weight(packed, configuration, x, self.precision)
+            if kept:
+                return torch.ops.ksmm.ks_matmul_kept.default(
+                    x, packed.data, packed.layout, bias, self.precision, configuration, kept
+                )
         return torch.ops.ksmm.ks_matmul.default(x, packed.data, packed.layout, bias, self.precision, configuration)
 
     def _configuration(self, packed: Packed, x: torch.Tensor) -> int:
@@ -95,18 +113,24 @@ class Kernel(Implementation):
         if torch.compiler.is_compiling():
             problem = (self.name, packed.data.shape, x.dtype, packed.layout, x.device)
             return _configuration_compiled(*problem, batch_size)
-        kept = answers_kept_with(packed)
-        number = kept.get(batch_size)
+        asked = batch_size
+        if packed.data.dtype is torch.float32:  # whose answers a switch of PyTorch may change
+            asked = batch_size, precision_of(torch.float32, packed.data.device.type, self.precision == "strict")
+        answers = answers_kept_with(packed)
+        number = answers.get(asked)
         if number is None:
             weight = packed.data  # the operator refuses an x that is not like it
             number = remembered_number(self.name, weight.shape, weight.dtype, packed.layout, weight.device, batch_size)
-            if weight.dtype != torch.float32:  # whose answers a switch of PyTorch may change
-                kept[batch_size] = number
+            if number < 0 and isinstance(packed, PackedForMany):
+                number = choose_and_keep(packed, x, self.precision)
+                if number < 0:
+                    return number
+            answers[asked] = number
         return number
 
     def matmul_in(self, configuration: int, packed: Packed, x: torch.Tensor) -> torch.Tensor:
         """As `matmul`, in the configuration of that number; in the cost model's if that one does not take x."""
-        return torch.ops.ksmm.ks_matmul.default(x, packed.data, packed.layout, None, self.precision, configuration)
+        return self._multiply_in(configuration, packed, x, None)
 
     def configuration_of(self, packed: Packed, x: torch.Tensor) -> str:
         names = {number: name for name, number in self.configurations(packed, x).items()}
@@ -174,12 +198,13 @@ def load() -> tuple[build.Manifest | None, str | None]:
         torch.ops.load_library(manifest.library)
     except OSError as error:
         return None, f"the kernel library could not be loaded: {error}; remove {manifest.library} and build it again"
-    torch.library.register_fake("ksmm::ks_matmul", fake_product)
+    for product in ("ksmm::ks_matmul", "ksmm::ks_matmul_kept"):
+        torch.library.register_fake(product, fake_product)
     torch.library.register_fake("ksmm::ks_chain", fake_chain)
     torch.library.register_fake("ksmm::planes", fake_planes)
     torch.library.register_fake("ksmm::weight_gradient", fake_weight_gradient)
     torch.library.register_fake("ksmm::weight_gradient_first", fake_weight_gradient_first)
-    register_flop_formula(torch.ops.ksmm.ks_matmul)(flops.of_product)
+    register_flop_formula([torch.ops.ksmm.ks_matmul, torch.ops.ksmm.ks_matmul_kept])(flops.of_product)
     register_flop_formula(torch.ops.ksmm.ks_chain)(flops.of_chain)
     register_flop_formula(torch.ops.ksmm.weight_gradient)(flops.of_weight_gradient)
     register_flop_formula(torch.ops.ksmm.weight_gradient_first)(flops.of_weight_gradient_first)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Hashable
 
 import torch
 
@@ -13,6 +14,7 @@ from ksmm.tuning.entry import Choice, precision_of
 from ksmm.tuning.knowledge import ANSWERS, known
 
 _LARGEST_TRIAL = 1024
+_MOST_ANSWERS = 4096
 _numbers: dict[str, int] = {}
 """By name, as far as this process has come across them."""
 _age: object = object()
@@ -38,7 +40,7 @@ def remembered_number(
     return _answer(kernel, weight_shape, dtype, layout, device, batch_size, precision)
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=_MOST_ANSWERS)
 def _answer(
     kernel: str,
     weight_shape: tuple[int, ...],
@@ -56,13 +58,13 @@ def _answer(
     return -1
 
 
-def answers_kept_with(packed: Packed) -> dict[int, int]:
-    """Where answers for a packed weight may be kept, by batch size: until they are forgotten, and for this process.
+def answers_kept_with(packed: Packed) -> dict[Hashable, int]:
+    """Where answers for a packed weight may be kept: until they are forgotten, or many, and for this process.
 
     Finding one there takes a quarter of the time that `remembered_number` does.
     """
     kept = packed.__dict__.get("_answers")
-    if kept is None or kept[0] is not _age:
+    if kept is None or kept[0] is not _age or len(kept[1]) >= _MOST_ANSWERS:
         packed.__dict__["_answers"] = kept = (_age, {})
     return kept[1]
 

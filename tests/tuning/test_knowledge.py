@@ -250,11 +250,25 @@ def test_the_kernel_looks_a_number_up_once_for_a_weight_and_batch_size(
     sizes = (8, 9, 8, 8)
     assert [kernel._configuration(packed, torch.empty(48, size, dtype=dtype)) for size in sizes] == [9, 10, 9, 9]
     problem = ("kernel", PROBLEM[0], dtype, "batch_last", "cpu")
-    # what is fastest in float32 depends on a switch of PyTorch, too, which is looked at each time
-    assert asked == [(*problem, size) for size in (sizes if dtype == torch.float32 else (8, 9))]
+    assert asked == [(*problem, size) for size in (8, 9)]
     forget()
     kernel._configuration(packed, torch.empty(48, 8, dtype=dtype))
-    assert asked[-1] == (*problem, 8)
+    assert asked == [(*problem, size) for size in (8, 9, 8)]
+
+
+def test_the_kernel_looks_again_where_a_switch_of_pytorch_changes_what_is_fastest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = sys.modules["ksmm.implementations.kernel"]
+    found = {"compensated": 3, None: 4}
+    now: list[str | None] = []
+    monkeypatch.setattr(module, "precision_of", lambda *_: now[-1])
+    monkeypatch.setattr(module, "remembered_number", lambda *_: found[now[-1]])
+    packed = Packed(ksmm.Pattern(*PROBLEM[0]), "batch_last", torch.empty(PROBLEM[0]))
+    kernel, x = get_implementation("kernel"), torch.empty(48, 8)
+    for precision in ("compensated", None, "compensated", None):
+        now.append(precision)
+        assert kernel._configuration(packed, x) == found[precision]
 
 
 @pytest.mark.cuda

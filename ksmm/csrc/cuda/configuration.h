@@ -44,6 +44,8 @@ struct Configuration {
   // null.
   cudaError_t (*prepare)(const Problem& problem, Operands* operands, const Workspace& workspace,
                          cudaStream_t stream) = nullptr;
+  // What of prepare() may also be kept from call to call; may be null.
+  KeptWeight (*kept)(const Problem& problem) = nullptr;
 };
 
 // What the cost model predicts of the fastest for contiguous operands at multiples of 16 bytes and an arranged weight.

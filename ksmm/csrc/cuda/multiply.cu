@@ -182,11 +182,28 @@ int multiply_cuda(const Problem& problem, const Operands& operands, int configur
   cudaError_t error = find(problem, operands, configuration, &found, &arranged);
   if (error != cudaSuccess) return error;
   Operands used = operands;
+  if (found != configuration) used.prepared = {};  // for that one
   if (all()[found].arranged_weight && !arranged) error = arrange_weight(problem, &used, workspace, queue);
   if (error != cudaSuccess) return error;
   Machine machine;
   error = current_machine(&machine);
   return error == cudaSuccess ? all()[found].launch(problem, used, machine, workspace, queue) : error;
+}
+
+int prepare_weight_cuda(const Problem& problem, Operands* operands, int configuration, int* chosen,
+                        const Workspace& workspace, void* stream) {
+  bool arranged = false;
+  const cudaError_t error = find(problem, *operands, configuration, chosen, &arranged);
+  if (error != cudaSuccess) return error;
+  const Configuration& found = all()[*chosen];
+  if (found.kept == nullptr || (found.arranged_weight && !arranged)) return cudaSuccess;
+  return found.prepare(problem, operands, workspace, static_cast<cudaStream_t>(stream));
+}
+
+KeptWeight kept_weight(int configuration, const Problem& problem) {
+  const bool keeps =
+      configuration >= 0 && configuration < configuration_count() && all()[configuration].kept != nullptr;
+  return keeps ? all()[configuration].kept(problem) : KeptWeight{};
 }
 
 bool chain_pays(const Problem& inner, const Problem& outer) {

@@ -53,6 +53,16 @@ struct HalvesConfiguration {
     return 16e-6 + std::max(work, InParts::bytes(problem) / machine.memory_rate);
   }
 
+  static int64_t tiles_of_weight(const Problem& problem) {
+    return problem.a * parts_of(problem.d, PLANES) * parts_of(problem.b, Tile::rows);
+  }
+  // Stages, scales, and whether a tile is left to parts.
+  static KeptWeight kept(const Problem& problem) {
+    const int64_t tiles = tiles_of_weight(problem);
+    return {&identity,
+            {tiles * parts_of(problem.c, Tile::k) * Tile::weight_bytes, tiles * PLANES * Tile::rows * 4, tiles * 4}};
+  }
+
   static cudaError_t prepare(const Problem& problem, Operands* operands, const Workspace& workspace,
                              cudaStream_t stream) {
     return prepare_counting(problem, operands, nullptr, workspace, stream);
@@ -68,16 +78,16 @@ struct HalvesConfiguration {
     task.b = static_cast<int>(problem.b), task.c = static_cast<int>(problem.c), task.d = static_cast<int>(problem.d);
     task.row_tiles = static_cast<int>(parts_of(problem.b, Tile::rows));
     task.plane_tiles = static_cast<int>(parts_of(problem.d, PLANES));
-    const int64_t tiles = problem.a * task.plane_tiles * task.row_tiles;
-    const auto allocate = [&](int64_t bytes) {
-      return workspace.allocate(static_cast<size_t>(bytes), workspace.context);
+    const KeptWeight all = kept(problem);
+    const auto allocate = [&](int place) {
+      return workspace.allocate(static_cast<size_t>(all.bytes[place]), workspace.context);
     };
-    task.stages = static_cast<char*>(allocate(tiles * parts_of(problem.c, Tile::k) * Tile::weight_bytes));
-    task.scales = static_cast<float*>(allocate(tiles * PLANES * Tile::rows * 4));
-    task.uneven = static_cast<int*>(allocate(tiles * 4));
+    task.stages = static_cast<char*>(allocate(0));
+    task.scales = static_cast<float*>(allocate(1));
+    task.uneven = static_cast<int*>(allocate(2));
     task.handed_out = handed_out;
     operands->prepared = {&identity, {task.stages, task.scales, task.uneven}};
-    return launch_overlapping(prepare_halves<Tile>, tiles, halves_threads, 0, 1, stream, task);
+    return launch_overlapping(prepare_halves<Tile>, tiles_of_weight(problem), halves_threads, 0, 1, stream, task);
   }
 
   static cudaError_t launch(const Problem& problem, const Operands& operands, const Machine& machine,
@@ -98,7 +108,10 @@ struct HalvesConfiguration {
     return launch_tile<typename InParts::Any>(problem, used, machine, stream, halves);
   }
 
-  static constexpr Configuration as(const char* name) { return {name, true, takes, seconds, launch, prepare}; }
+  // Tiles that are handed out in turn need their counter set to zero each time, which preparing W does.
+  static constexpr Configuration as(const char* name) {
+    return {name, true, takes, seconds, launch, prepare, Tile::in_turn ? nullptr : kept};
+  }
 };
 
 }  // namespace ksmm::hopper

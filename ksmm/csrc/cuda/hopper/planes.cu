@@ -37,6 +37,7 @@ template <class Tile>
 struct Prepared {
   static constexpr char identity = 0;  // whose address says that a weight is prepared for this tile
 
+  static KeptWeight kept(const Problem& problem) { return {&identity, {planes_stages<Tile>(problem).bytes(problem)}}; }
   static cudaError_t prepare(const Problem& problem, Operands* operands, const Workspace& workspace,
                              cudaStream_t stream) {
     if (operands->prepared.owner == &identity) return cudaSuccess;
@@ -52,7 +53,7 @@ struct Prepared {
     return error == cudaSuccess ? launch_by<Tile>(used.prepared.places[0], problem, used, machine, stream) : error;
   }
   static constexpr Configuration as(const char* name) {
-    return {name, false, planes_takes<Tile, true>, planes_seconds<Tile, true>, launch, prepare};
+    return {name, false, planes_takes<Tile, true>, planes_seconds<Tile, true>, launch, prepare, kept};
   }
 };
 
