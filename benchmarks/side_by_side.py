@@ -1,17 +1,28 @@
-"""What the benchmark scripts share: medians by the pipeline's own timer."""
+"""What the benchmark scripts share: medians by the pipeline's own timer, and the comparison of two products."""
 
 from __future__ import annotations
 
+import argparse
+import csv
+import statistics
+import sys
 from collections.abc import Callable
 
 import torch
 
-from ksmm.implementations import Implementation, get_implementation
+from ksmm.implementations import Implementation, Packed, get_implementation
 from ksmm.measure import timer
 from ksmm.measure.inputs import make_inputs
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.samples import median
-from ksmm.problem import Problem
+from ksmm.pattern_lists import benchmark_patterns, stratified_sample
+from ksmm.patterns import Pattern
+from ksmm.problem import DTYPES, LAYOUTS, Problem
+
+COLUMNS = ["pattern", "batch_size", "dtype", "layout", "chosen", "time_s", "without_s", "over_without"]
+
+Products = Callable[[Implementation, Packed, torch.Tensor], tuple[Callable[[], object], Callable[[], object]]]
+"""Of the kernel, a packed weight and X: the product with what is looked at, and the one without."""
 
 
 def seconds_of_run(run: Callable[[], object], device_type: str, protocol: Protocol) -> float:
@@ -53,3 +64,47 @@ def seconds_without_launch(run: Callable[[], object], device_type: str, protocol
     if device_type == "cuda" and seconds < timer.CUDA_GRAPH_BELOW_S:
         return median(timer.time_cuda_graph(run, protocol, seconds).samples_s)
     return seconds
+
+
+def seconds_with_and_without(
+    problem: Problem, products: Products, protocol: Protocol, rounds: int
+) -> tuple[str, float, float]:
+    """The kernel's configuration, and the median seconds of its product with something and without, in turns."""
+    kernel = implementation_for(problem, "kernel")
+    inputs = make_inputs(problem, protocol.seed)
+    packed = kernel.pack(inputs.weight, problem.layout)
+    with timer.strict_precision(), torch.no_grad():
+        both = products(kernel, packed, inputs.x)
+        measured = [
+            [seconds_without_launch(product, problem.device_type, protocol) for product in both] for _ in range(rounds)
+        ]
+        configuration = kernel.configuration_of(packed, inputs.x)
+    return configuration, *(statistics.median(seconds) for seconds in zip(*measured, strict=True))
+
+
+def compare(description: str | None, products: Products) -> None:
+    """A script: measures two products on each pattern, and writes CSV to the standard output, row by row."""
+    sample = stratified_sample(benchmark_patterns(), 124)
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--patterns", nargs="+", type=Pattern.parse, default=sample, help="(the 124 of the published runs)"
+    )
+    parser.add_argument("--batch", type=int, default=25088)
+    parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
+    parser.add_argument("--dtype", default="float16", choices=list(DTYPES))
+    parser.add_argument("--layouts", nargs="+", default=LAYOUTS, choices=LAYOUTS)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--max-seconds", type=float, default=0.03, help="for each number")
+    arguments = parser.parse_args()
+    if arguments.rounds < 1:
+        parser.error(f"--rounds is {arguments.rounds}; at least one is needed")
+    protocol = Protocol(max_seconds=arguments.max_seconds)
+    writer = csv.writer(sys.stdout)
+    writer.writerow(COLUMNS)
+    for pattern in arguments.patterns:
+        for layout in arguments.layouts:
+            problem = Problem(pattern, arguments.batch, DTYPES[arguments.dtype], layout, arguments.device)
+            configuration, with_it, without = seconds_with_and_without(problem, products, protocol, arguments.rounds)
+            row = [pattern, arguments.batch, arguments.dtype, layout, configuration]
+            writer.writerow([*row, *(f"{number:.4g}" for number in (with_it, without, with_it / without))])
+            sys.stdout.flush()

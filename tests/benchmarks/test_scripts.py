@@ -28,6 +28,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
         ("chains", 12, "chosen_over_dense"),
         ("gradient_parts", 2, "time_s"),
         ("biases", 2, "over_without"),
+        ("kept_weights", 2, "over_without"),
     ],
 )
 def test_a_number_for_every_problem(script: str, rows: int, last: str) -> None:

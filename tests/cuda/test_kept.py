@@ -96,16 +96,16 @@ class Calls(TorchDispatchMode):
         self.names: list[str] = []
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        if function.namespace == "ksmm":
+        if function.namespace == "ksmm" and "configurations" not in function.name():  # by which names are looked up
             self.names.append(function._schema.name.removeprefix("ksmm::"))
         return function(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize("entries", [(1, 48, 48, 48), (3, 40, 56, 20)], ids=("tuned", "untuned"))
-def test_it_is_made_at_the_first_product_of_a_weight_that_is_packed_for_many(operator, entries) -> None:
+@pytest.mark.parametrize("batch", [25_088, 40_000], ids=("tuned", "untuned"))
+def test_it_is_made_at_the_first_product_of_a_weight_that_is_packed_for_many(operator, batch: int) -> None:
     if torch.cuda.get_device_capability() != (9, 0):
         pytest.skip("made by kernels of compute capability 9.0")
-    x, weight = inputs(Problem(Pattern(*entries), 25088, torch.bfloat16, "batch_first", "cuda"))
+    x, weight = inputs(Problem(Pattern(1, 48, 48, 48), batch, torch.bfloat16, "batch_first", "cuda"))
     packed = KERNEL.pack(weight, "batch_first")
     expected = reference_matmul(weight, x, "batch_first")
     for names in (["keep", "ks_matmul_kept"], ["ks_matmul_kept"]):
