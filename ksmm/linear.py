@@ -173,7 +173,9 @@ class KSLinear(nn.Module):
     def freeze(self) -> KSLinear:
         """Packs the weights once, for inference, instead of at each call; returns the layer.
 
-        Two factors of the kernel are then one call, and one launch on GPUs where a kernel takes the chain.
+        Two factors of the kernel are then one call, and one launch on GPUs where a kernel takes the chain. On GPUs some
+        configurations keep a weight in their own order, too, which takes as much memory again, from the first product
+        on, which waits for the device.
 
         Calls under torch.no_grad() or torch.inference_mode() then use the packed weights, as long as the weights are
         the same tensors and unchanged: others (torch.func.functional_call, an assignment, also to `weight.data`, an

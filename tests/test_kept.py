@@ -36,11 +36,11 @@ class Device:
 
 
 @pytest.fixture
-def device(monkeypatch: pytest.MonkeyPatch) -> Device:
+def maker(monkeypatch: pytest.MonkeyPatch) -> Device:
     found = Device()
     monkeypatch.setattr(kept, "_make", found.make)
     monkeypatch.setattr(kept, "_may_make", lambda x: not found.captures)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: found)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: found)
     return found
 
 
@@ -51,63 +51,64 @@ def packed_weight() -> PackedForMany:
 X = torch.randn(4, 16)
 
 
-def test_it_is_made_once_for_each_configuration_and_waited_for(device: Device) -> None:
+def test_it_is_made_once_for_each_configuration_and_waited_for(maker: Device) -> None:
     packed = packed_weight()
     for configuration in (5, 6, 5, MAKES_NOTHING, MAKES_NOTHING, 6):
         tensors = kept_weight(packed, configuration, X, "default")
         assert [tensor.tolist() for tensor in tensors] == [[configuration] * 4] * (configuration != MAKES_NOTHING)
-    assert device.made == [5, 6, MAKES_NOTHING]
-    assert device.waited == 2
+    assert maker.made == [5, 6, MAKES_NOTHING]
+    assert maker.waited == 2
 
 
-def test_no_more_than_some_configurations_keep_anything(device: Device) -> None:
+def test_no_more_than_some_configurations_keep_anything(maker: Device) -> None:
     packed = packed_weight()
     configurations = range(100, 102 + MOST_KEPT)
     for _ in range(2):  # the others are not made again and again
         found = [len(kept_weight(packed, configuration, X, "default")) for configuration in configurations]
         assert found == [1] * MOST_KEPT + [0, 0]
-    assert device.made == list(configurations)
-    assert device.waited == MOST_KEPT
+    assert maker.made == list(configurations)
+    assert maker.waited == MOST_KEPT
 
 
-def test_the_cost_models_choice_is_asked_for_once_for_a_batch_size(device: Device) -> None:
+def test_the_cost_models_choice_is_asked_for_once_for_a_batch_size(maker: Device) -> None:
     packed = packed_weight()
     assert [choose_and_keep(packed, X, "default") for _ in range(2)] == [CHOSEN] * 2
-    assert device.waited == 1
+    assert maker.waited == 1
     assert list(packed.kept) == [CHOSEN]
     assert kept_weight(packed, CHOSEN, X, "default")[0].tolist() == [CHOSEN] * 4
     assert kept_weight(packed, -1, X, "default") == []
 
 
 @pytest.mark.parametrize("x", [X[:, ::2], torch.randn(65)[1:].view(4, 16), X[:0]], ids=("strides", "offset", "empty"))
-def test_x_that_others_may_not_be_like_is_left_to_the_cost_model_each_time(device: Device, x: torch.Tensor) -> None:
+def test_x_that_others_may_not_be_like_is_left_to_the_cost_model_each_time(maker: Device, x: torch.Tensor) -> None:
     assert choose_and_keep(packed_weight(), x, "default") == -1
-    assert device.made == []
+    assert maker.made == []
 
 
-def test_nothing_is_made_in_a_capture_and_what_is_kept_is_used(device: Device) -> None:
+def test_nothing_is_made_in_a_capture_and_what_is_kept_is_used(maker: Device) -> None:
     packed = packed_weight()
-    device.captures = True
+    maker.captures = True
     assert kept_weight(packed, 5, X, "default") == []
     assert choose_and_keep(packed, X, "default") == -1
-    device.captures = False
+    maker.captures = False
     made = kept_weight(packed, 5, X, "default")
-    device.captures = True
+    maker.captures = True
     assert kept_weight(packed, 5, X, "default") is made
-    assert device.made == [5]
+    assert maker.made == [5]
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda packed: pickle.loads(pickle.dumps(packed))])
-def test_copies_keep_nothing(device: Device, copied) -> None:
+def test_copies_keep_nothing(maker: Device, copied) -> None:
     packed = packed_weight()
     kept_weight(packed, 5, X, "default")
     other = copied(packed)
     assert other.kept == {}
     assert torch.equal(other.data, packed.data)
     assert (other.pattern, other.layout) == (packed.pattern, packed.layout)
+    assert copied(PackedForMany(PATTERN, "batch_first", packed.data, None)).kept is None
 
 
-def test_the_kernel_multiplies_with_what_is_kept(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kernel_multiplies_with_what_is_kept(maker: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     called = []
 
     def asks(name):
@@ -129,4 +130,11 @@ def test_the_kernel_multiplies_with_what_is_kept(device: Device, monkeypatch: py
     kernel.matmul(Packed(PATTERN, "batch_first", packed.data), X)
     chosen = ("ks_matmul_kept", CHOSEN, [CHOSEN] * 4)
     assert called == [chosen] * 3 + [("ks_matmul", MAKES_NOTHING), ("ks_matmul_kept", 5, [5] * 4), ("ks_matmul", -1)]
-    assert device.made == [-1, -1, MAKES_NOTHING, 5]  # one for each batch size
+    assert maker.made == [-1, -1, MAKES_NOTHING, 5]  # one for each batch size
+
+
+def test_nothing_is_made_of_memory_that_is_not_the_packed_weights_own(kernel_library, maker: Device) -> None:
+    packed = get_implementation("kernel").pack(torch.randn(PATTERN.weight_shape), "batch_first")  # on a CPU
+    assert packed.kept is None
+    get_implementation("kernel").matmul(packed, X)
+    assert maker.made == []

@@ -18,17 +18,18 @@ MOST_KEPT = 4
 
 @dataclass(frozen=True)
 class PackedForMany(Packed):
-    """Packed weights that nobody changes, for many products.
+    """Packed weights for many products.
 
     Attributes:
-        kept: by configuration, what it made of the weight; an empty list where it makes nothing.
+        kept: by configuration, what it made of the weight, an empty list where it makes nothing; None where nothing is
+            to be made, of memory that others may change.
     """
 
-    kept: dict[int, list[torch.Tensor]] = field(default_factory=dict, repr=False, compare=False)
+    kept: dict[int, list[torch.Tensor]] | None = field(default_factory=dict, repr=False, compare=False)
 
     def __reduce__(self) -> tuple:
         """Without what is kept: numbers of configurations mean something else to another build."""
-        return type(self), (self.pattern, self.layout, self.data)
+        return type(self), (self.pattern, self.layout, self.data, None if self.kept is None else {})
 
 
 def kept_weight(packed: PackedForMany, configuration: int, x: torch.Tensor, precision: str) -> list[torch.Tensor]:

@@ -48,9 +48,10 @@ class Kernel(Implementation):
 
     def pack(self, weight: torch.Tensor, layout: str) -> Packed:
         data = self._stored(weight, layout)
-        # of a weight that others may change nothing is kept
-        kind = PackedForMany if data.is_cuda and data.data_ptr() != weight.data_ptr() else Packed
-        return kind(pattern_of(weight), layout, data)
+        if torch.compiler.is_compiling():
+            return Packed(pattern_of(weight), layout, data)
+        own = type(data) is torch.Tensor and data.is_cuda and data.data_ptr() != weight.data_ptr()
+        return PackedForMany(pattern_of(weight), layout, data, {} if own else None)
 
     def pack_once(self, weight: torch.Tensor, layout: str) -> Packed:
         # The CPU's kernel packs what it reads in any case, and from any order for less than a copy takes.
@@ -99,7 +100,7 @@ class Kernel(Implementation):
     def _multiply_in(
         self, configuration: int, packed: Packed, x: torch.Tensor, bias: torch.Tensor | None
     ) -> torch.Tensor:
-        if isinstance(packed, PackedForMany) and not torch.compiler.is_compiling():
+        if isinstance(packed, PackedForMany) and packed.kept is not None and not torch.compiler.is_compiling():
             kept = kept_weight(packed, configuration, x, self.precision)
             if kept:
                 return torch.ops.ksmm.ks_matmul_kept.default(
@@ -113,15 +114,21 @@ class Kernel(Implementation):
         if torch.compiler.is_compiling():
             problem = (self.name, packed.data.shape, x.dtype, packed.layout, x.device)
             return _configuration_compiled(*problem, batch_size)
-        asked = batch_size
-        if packed.data.dtype is torch.float32:  # whose answers a switch of PyTorch may change
-            asked = batch_size, precision_of(torch.float32, packed.data.device.type, self.precision == "strict")
+        if isinstance(packed, PackedForMany):
+            return self._configuration_kept(packed, x, batch_size)
+        weight = packed.data  # the operator refuses an x that is not like it
+        return remembered_number(self.name, weight.shape, weight.dtype, packed.layout, weight.device, batch_size)
+
+    def _configuration_kept(self, packed: PackedForMany, x: torch.Tensor, batch_size: int) -> int:
+        """As `_configuration`, of a weight with which the answers are kept."""
+        asked, weight = batch_size, packed.data
+        if weight.dtype is torch.float32:  # whose answers a switch of PyTorch may change
+            asked = batch_size, precision_of(torch.float32, weight.device.type, self.precision == "strict")
         answers = answers_kept_with(packed)
         number = answers.get(asked)
         if number is None:
-            weight = packed.data  # the operator refuses an x that is not like it
             number = remembered_number(self.name, weight.shape, weight.dtype, packed.layout, weight.device, batch_size)
-            if number < 0 and isinstance(packed, PackedForMany):
+            if number < 0 and packed.kept is not None:
                 number = choose_and_keep(packed, x, self.precision)
                 if number < 0:
                     return number

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import ksmm
 from ksmm.functional import choices, choose
 from ksmm.implementations import get_implementation
-from ksmm.implementations.base import Packed
+from ksmm.implementations.kept import PackedForMany
 from ksmm.reference import to_dense
 from ksmm.tuning import Choice, entry, forget, knowledge, known, numbers, write_tuning
 from ksmm.tuning.entry import precision_of
@@ -225,7 +225,7 @@ def test_an_answer_that_is_kept_is_not_for_tf32(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_answers_kept_with_a_weight_are_forgotten_with_the_others_and_in_copies() -> None:
-    packed = Packed(ksmm.Pattern(*PROBLEM[0]), "batch_first", torch.empty(PROBLEM[0], dtype=torch.float16))
+    packed = PackedForMany(ksmm.Pattern(*PROBLEM[0]), "batch_first", torch.empty(PROBLEM[0], dtype=torch.float16))
     numbers.answers_kept_with(packed)[8] = 3
     assert numbers.answers_kept_with(packed) == {8: 3}
     assert numbers.answers_kept_with(copy.deepcopy(packed)) == {}  # as one that comes from another process
@@ -246,7 +246,7 @@ def test_the_kernel_looks_a_number_up_once_for_a_weight_and_batch_size(
 
     monkeypatch.setattr(sys.modules["ksmm.implementations.kernel"], "remembered_number", look_up)
     kernel = get_implementation("kernel")
-    packed = Packed(ksmm.Pattern(*PROBLEM[0]), "batch_last", torch.empty(PROBLEM[0], dtype=dtype))
+    packed = PackedForMany(ksmm.Pattern(*PROBLEM[0]), "batch_last", torch.empty(PROBLEM[0], dtype=dtype), None)
     sizes = (8, 9, 8, 8)
     assert [kernel._configuration(packed, torch.empty(48, size, dtype=dtype)) for size in sizes] == [9, 10, 9, 9]
     problem = ("kernel", PROBLEM[0], dtype, "batch_last", "cpu")
@@ -264,7 +264,7 @@ def test_the_kernel_looks_again_where_a_switch_of_pytorch_changes_what_is_fastes
     now: list[str | None] = []
     monkeypatch.setattr(module, "precision_of", lambda *_: now[-1])
     monkeypatch.setattr(module, "remembered_number", lambda *_: found[now[-1]])
-    packed = Packed(ksmm.Pattern(*PROBLEM[0]), "batch_last", torch.empty(PROBLEM[0]))
+    packed = PackedForMany(ksmm.Pattern(*PROBLEM[0]), "batch_last", torch.empty(PROBLEM[0]), None)
     kernel, x = get_implementation("kernel"), torch.empty(48, 8)
     for precision in ("compensated", None, "compensated", None):
         now.append(precision)
