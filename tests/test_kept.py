@@ -18,7 +18,7 @@ MAKES_NOTHING = 7
 CHOSEN = 3
 
 
-class Device:
+class Maker:
     """Stands for ksmm::keep and a stream."""
 
     def __init__(self) -> None:
@@ -36,8 +36,8 @@ class Device:
 
 
 @pytest.fixture
-def maker(monkeypatch: pytest.MonkeyPatch) -> Device:
-    found = Device()
+def maker(monkeypatch: pytest.MonkeyPatch) -> Maker:
+    found = Maker()
     monkeypatch.setattr(kept, "_make", found.make)
     monkeypatch.setattr(kept, "_may_make", lambda x: not found.captures)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda _: found)
@@ -51,7 +51,7 @@ def packed_weight() -> PackedForMany:
 X = torch.randn(4, 16)
 
 
-def test_it_is_made_once_for_each_configuration_and_waited_for(maker: Device) -> None:
+def test_it_is_made_once_for_each_configuration_and_waited_for(maker: Maker) -> None:
     packed = packed_weight()
     for configuration in (5, 6, 5, MAKES_NOTHING, MAKES_NOTHING, 6):
         tensors = kept_weight(packed, configuration, X, "default")
@@ -60,7 +60,7 @@ def test_it_is_made_once_for_each_configuration_and_waited_for(maker: Device) ->
     assert maker.waited == 2
 
 
-def test_no_more_than_some_configurations_keep_anything(maker: Device) -> None:
+def test_no_more_than_some_configurations_keep_anything(maker: Maker) -> None:
     packed = packed_weight()
     configurations = range(100, 102 + MOST_KEPT)
     for _ in range(2):  # the others are not made again and again
@@ -70,7 +70,7 @@ def test_no_more_than_some_configurations_keep_anything(maker: Device) -> None:
     assert maker.waited == MOST_KEPT
 
 
-def test_the_cost_models_choice_is_asked_for_once_for_a_batch_size(maker: Device) -> None:
+def test_the_cost_models_choice_is_asked_for_once_for_a_batch_size(maker: Maker) -> None:
     packed = packed_weight()
     assert [choose_and_keep(packed, X, "default") for _ in range(2)] == [CHOSEN] * 2
     assert maker.waited == 1
@@ -80,12 +80,12 @@ def test_the_cost_models_choice_is_asked_for_once_for_a_batch_size(maker: Device
 
 
 @pytest.mark.parametrize("x", [X[:, ::2], torch.randn(65)[1:].view(4, 16), X[:0]], ids=("strides", "offset", "empty"))
-def test_x_that_others_may_not_be_like_is_left_to_the_cost_model_each_time(maker: Device, x: torch.Tensor) -> None:
+def test_x_that_others_may_not_be_like_is_left_to_the_cost_model_each_time(maker: Maker, x: torch.Tensor) -> None:
     assert choose_and_keep(packed_weight(), x, "default") == -1
     assert maker.made == []
 
 
-def test_nothing_is_made_in_a_capture_and_what_is_kept_is_used(maker: Device) -> None:
+def test_nothing_is_made_in_a_capture_and_what_is_kept_is_used(maker: Maker) -> None:
     packed = packed_weight()
     maker.captures = True
     assert kept_weight(packed, 5, X, "default") == []
@@ -98,7 +98,7 @@ def test_nothing_is_made_in_a_capture_and_what_is_kept_is_used(maker: Device) ->
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda packed: pickle.loads(pickle.dumps(packed))])
-def test_copies_keep_nothing(maker: Device, copied) -> None:
+def test_copies_keep_nothing(maker: Maker, copied) -> None:
     packed = packed_weight()
     kept_weight(packed, 5, X, "default")
     other = copied(packed)
@@ -108,7 +108,7 @@ def test_copies_keep_nothing(maker: Device, copied) -> None:
     assert copied(PackedForMany(PATTERN, "batch_first", packed.data, None)).kept is None
 
 
-def test_the_kernel_multiplies_with_what_is_kept(maker: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kernel_multiplies_with_what_is_kept(maker: Maker, monkeypatch: pytest.MonkeyPatch) -> None:
     called = []
 
     def asks(name):
@@ -133,8 +133,22 @@ def test_the_kernel_multiplies_with_what_is_kept(maker: Device, monkeypatch: pyt
     assert maker.made == [-1, -1, MAKES_NOTHING, 5]  # one for each batch size
 
 
-def test_nothing_is_made_of_memory_that_is_not_the_packed_weights_own(kernel_library, maker: Device) -> None:
+def test_nothing_is_made_of_memory_that_is_not_the_packed_weights_own(kernel_library, maker: Maker) -> None:
     packed = get_implementation("kernel").pack(torch.randn(PATTERN.weight_shape), "batch_first")  # on a CPU
     assert packed.kept is None
     get_implementation("kernel").matmul(packed, X)
+    assert maker.made == []
+
+
+def test_a_chain_keeps_nothing_since_x_is_only_that_of_the_inner_factor(
+    maker: Maker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called = []
+    operators = type("Operators", (), {"default": staticmethod(lambda *of: called.append(of[4:]))})
+    monkeypatch.setattr(torch.ops.ksmm, "ks_chain", operators, raising=False)
+    monkeypatch.setattr(sys.modules["ksmm.implementations.kernel"], "remembered_number", lambda *of: of[1][1] - 100)
+    inner = PackedForMany(ksmm.Pattern(2, 4, 8, 1), "batch_first", torch.randn(2, 4, 8, 1))
+    outer = PackedForMany(ksmm.Pattern(1, 6, 4, 2), "batch_first", torch.randn(1, 6, 4, 2))
+    get_implementation("kernel").matmul_chain(inner, outer, X)
+    assert called == [(6 - 100, 4 - 100, 0)]
     assert maker.made == []

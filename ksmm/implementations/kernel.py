@@ -91,7 +91,7 @@ class Kernel(Implementation):
         Raises:
             ValueError: factors that do not chain, weights of another type or device than x, another `launches`.
         """
-        numbers = (self._configuration(outer, x), self._configuration(inner, x))
+        numbers = (self._configuration_of_pattern(outer, x), self._configuration_of_pattern(inner, x))
         return torch.ops.ksmm.ks_chain.default(x, outer.data, inner.data, bias, *numbers, launches)
 
     def _multiply(self, packed: Packed, x: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
@@ -100,7 +100,7 @@ class Kernel(Implementation):
     def _multiply_in(
         self, configuration: int, packed: Packed, x: torch.Tensor, bias: torch.Tensor | None
     ) -> torch.Tensor:
-        if isinstance(packed, PackedForMany) and packed.kept is not None and not torch.compiler.is_compiling():
+        if not torch.compiler.is_compiling() and isinstance(packed, PackedForMany) and packed.kept is not None:
             kept = kept_weight(packed, configuration, x, self.precision)
             if kept:
                 return torch.ops.ksmm.ks_matmul_kept.default(
@@ -109,31 +109,32 @@ class Kernel(Implementation):
         return torch.ops.ksmm.ks_matmul.default(x, packed.data, packed.layout, bias, self.precision, configuration)
 
     def _configuration(self, packed: Packed, x: torch.Tensor) -> int:
-        """The number of the one that was measured to be the fastest, -1 (the cost model's) where nobody measured."""
-        batch_size = x.shape[0] if packed.layout == "batch_first" else x.shape[1]
-        if torch.compiler.is_compiling():
-            problem = (self.name, packed.data.shape, x.dtype, packed.layout, x.device)
-            return _configuration_compiled(*problem, batch_size)
-        if isinstance(packed, PackedForMany):
-            return self._configuration_kept(packed, x, batch_size)
-        weight = packed.data  # the operator refuses an x that is not like it
-        return remembered_number(self.name, weight.shape, weight.dtype, packed.layout, weight.device, batch_size)
+        """The number of the one that was measured to be the fastest, -1 (the cost model's) where nobody measured.
 
-    def _configuration_kept(self, packed: PackedForMany, x: torch.Tensor, batch_size: int) -> int:
-        """As `_configuration`, of a weight with which the answers are kept."""
-        asked, weight = batch_size, packed.data
-        if weight.dtype is torch.float32:  # whose answers a switch of PyTorch may change
-            asked = batch_size, precision_of(torch.float32, weight.device.type, self.precision == "strict")
+        With weights that are packed for many products the answers are kept, the cost model's, too.
+        """
+        if torch.compiler.is_compiling() or not isinstance(packed, PackedForMany):
+            return self._configuration_of_pattern(packed, x)
+        asked = x.shape[0] if packed.layout == "batch_first" else x.shape[1]
+        if packed.data.dtype is torch.float32:  # whose answers a switch of PyTorch may change
+            asked = asked, precision_of(torch.float32, packed.data.device.type, self.precision == "strict")
         answers = answers_kept_with(packed)
         number = answers.get(asked)
         if number is None:
-            number = remembered_number(self.name, weight.shape, weight.dtype, packed.layout, weight.device, batch_size)
+            number = self._configuration_of_pattern(packed, x)
             if number < 0 and packed.kept is not None:
                 number = choose_and_keep(packed, x, self.precision)
                 if number < 0:
                     return number
             answers[asked] = number
         return number
+
+    def _configuration_of_pattern(self, packed: Packed, x: torch.Tensor) -> int:
+        """As `_configuration`, from what was measured of such a pattern: of x the batch size alone matters."""
+        batch_size = x.shape[0] if packed.layout == "batch_first" else x.shape[1]
+        weight = packed.data  # the operator refuses an x that is not like it
+        look_up = _configuration_compiled if torch.compiler.is_compiling() else remembered_number
+        return look_up(self.name, weight.shape, weight.dtype, packed.layout, weight.device, batch_size)
 
     def matmul_in(self, configuration: int, packed: Packed, x: torch.Tensor) -> torch.Tensor:
         """As `matmul`, in the configuration of that number; in the cost model's if that one does not take x."""
