@@ -15,6 +15,7 @@ from ksmm.implementations.kept import MOST_KEPT, PackedForMany, choose_and_keep,
 
 PATTERN = ksmm.Pattern(1, 8, 8, 2)
 MAKES_NOTHING = 7
+IS_NOT_TAKEN = 8
 CHOSEN = 3
 
 
@@ -28,7 +29,7 @@ class Maker:
 
     def make(self, packed, configuration, x, precision):
         self.made.append(configuration)
-        chosen = CHOSEN if configuration < 0 else configuration
+        chosen = CHOSEN if configuration in (-1, IS_NOT_TAKEN) else configuration
         return chosen, [] if chosen == MAKES_NOTHING else [torch.full((4,), chosen)]
 
     def synchronize(self) -> None:
@@ -81,8 +82,19 @@ def test_the_cost_models_choice_is_asked_for_once_for_a_batch_size(maker: Maker)
 
 @pytest.mark.parametrize("x", [X[:, ::2], torch.randn(65)[1:].view(4, 16), X[:0]], ids=("strides", "offset", "empty"))
 def test_x_that_others_may_not_be_like_is_left_to_the_cost_model_each_time(maker: Maker, x: torch.Tensor) -> None:
-    assert choose_and_keep(packed_weight(), x, "default") == -1
+    packed = packed_weight()
+    assert choose_and_keep(packed, x, "default") == -1
+    assert kept_weight(packed, 5, x, "default") == []
     assert maker.made == []
+    made = kept_weight(packed, 5, X, "default")
+    assert kept_weight(packed, 5, x, "default") is made  # the operator takes another configuration then
+
+
+def test_what_another_configuration_makes_is_not_kept_for_one_that_does_not_take_x(maker: Maker) -> None:
+    packed = packed_weight()
+    assert [kept_weight(packed, IS_NOT_TAKEN, X, "default") for _ in range(2)] == [[], []]
+    assert maker.made == [IS_NOT_TAKEN]
+    assert maker.waited == 0
 
 
 def test_nothing_is_made_in_a_capture_and_what_is_kept_is_used(maker: Maker) -> None:

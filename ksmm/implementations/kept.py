@@ -46,9 +46,10 @@ def kept_weight(packed: PackedForMany, configuration: int, x: torch.Tensor, prec
     """
     found = packed.kept.get(configuration)
     if found is None:
-        if configuration < 0 or not _may_make(x):
+        if configuration < 0 or not (_is_plain(x) and _may_make(x)):
             return []
-        found = _store(packed, *_make(packed, configuration, x, precision))
+        chosen, made = _make(packed, configuration, x, precision)
+        found = _store(packed, configuration, made if chosen == configuration else [])
     return found
 
 
@@ -62,7 +63,7 @@ def choose_and_keep(packed: PackedForMany, x: torch.Tensor, precision: str) -> i
         x: as for `Implementation.matmul`.
         precision: what the operator is asked for.
     """
-    if not _may_make(x) or x.numel() == 0 or not x.is_contiguous() or x.data_ptr() % 16 != 0:
+    if not (_is_plain(x) and _may_make(x)):
         return -1
     configuration, made = _make(packed, -1, x, precision)
     if configuration not in packed.kept:
@@ -70,9 +71,13 @@ def choose_and_keep(packed: PackedForMany, x: torch.Tensor, precision: str) -> i
     return configuration
 
 
+def _is_plain(x: torch.Tensor) -> bool:
+    """Whether every configuration takes it that takes such a problem; not tensors that only look like some."""
+    return type(x) is torch.Tensor and x.numel() > 0 and x.is_contiguous() and x.data_ptr() % 16 == 0
+
+
 def _may_make(x: torch.Tensor) -> bool:
-    """Not of tensors that only look like some (FakeTensor)."""
-    return type(x) is torch.Tensor and x.is_cuda and not torch.cuda.is_current_stream_capturing()
+    return x.is_cuda and not torch.cuda.is_current_stream_capturing()
 
 
 def _make(packed: PackedForMany, configuration: int, x: torch.Tensor, precision: str) -> tuple[int, list[torch.Tensor]]:
