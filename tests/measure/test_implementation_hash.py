@@ -12,7 +12,7 @@ from ksmm.measure.implementation_hash import implementation_hash, implementation
 
 @pytest.mark.parametrize(
     ("name", "files"),
-    [("bmm", {"base", "bmm"}), ("bsr", {"base", "bsr", "compressed"}), ("kernel", {"base", "kernel"})],
+    [("bmm", {"base", "bmm"}), ("bsr", {"base", "bsr", "compressed"}), ("kernel", {"base", "kept", "kernel"})],
 )
 def test_a_repair_of_its_files_is_seen_and_of_no_others(tmp_path, monkeypatch, name, files):
     folder = Path(shutil.copytree(Path(base.__file__).parent, tmp_path / "implementations"))
