@@ -18,16 +18,17 @@ from collections.abc import Callable
 import torch
 
 from ksmm import KSLinear
+from ksmm.problem import DTYPES
 
 CHAINS = {"one factor": [(1, 8, 8, 2)], "two factors": [(1, 8, 8, 2), (2, 8, 8, 1)]}
 
 
-def layers(device: str) -> dict[str, torch.nn.Module]:
+def layers(device: str, dtype: torch.dtype) -> dict[str, torch.nn.Module]:
     """The layers by name, all of 16 features."""
-    made = {"nn.Linear": torch.nn.Linear(16, 16, device=device)}
+    made = {"nn.Linear": torch.nn.Linear(16, 16, device=device, dtype=dtype)}
     for name, chain in CHAINS.items():
-        made[f"KSLinear, {name}"] = KSLinear(chain, device=device)
-        made[f"KSLinear, {name}, frozen"] = KSLinear(chain, device=device).eval().freeze()
+        made[f"KSLinear, {name}"] = KSLinear(chain, device=device, dtype=dtype)
+        made[f"KSLinear, {name}, frozen"] = KSLinear(chain, device=device, dtype=dtype).eval().freeze()
     return made
 
 
@@ -45,12 +46,13 @@ def main() -> None:
     """Measures and writes CSV to the standard output."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--dtype", default="float32", choices=list(DTYPES))
     parser.add_argument("--rows", type=int, default=1)
     parser.add_argument("--calls", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=200)
     arguments = parser.parse_args()
-    x = torch.randn(arguments.rows, 16, device=arguments.device)
-    made = layers(arguments.device)
+    x = torch.randn(arguments.rows, 16, device=arguments.device).to(DTYPES[arguments.dtype])
+    made = layers(arguments.device, x.dtype)
     shortest = dict.fromkeys(made, float("inf"))
     with torch.no_grad():
         for _ in range(arguments.rounds + 1):  # the first is slow, and never the shortest
