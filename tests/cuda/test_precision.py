@@ -69,6 +69,22 @@ def test_badly_scaled_weights_are_multiplied_as_strict_does(operator, layout: st
 
 
 @every_layout
+def test_an_infinite_weight_wherever_it_is(operator, layout: str) -> None:
+    pattern = Pattern(1, 136, 72, 9)
+    x, weight = inputs(Problem(pattern, 300, torch.float32, layout, "cuda"))
+    for r in range(0, pattern.b, 8):  # each block that looks at W has some of them
+        j, k = r // 8 % pattern.d, r % pattern.c
+        infinite = weight.clone()
+        infinite[0, r, k, j] = torch.inf
+        expected_rows = row_of(reference_matmul(infinite.double(), x.double(), layout), pattern, r, layout)
+        for name, y in by_matrix_units(operator, x, infinite, layout).items():
+            rows = row_of(y, pattern, r, layout).double()
+            assert torch.equal(rows.isinf(), expected_rows.isinf()), (name, r, j)
+            assert torch.equal(rows[rows.isinf()], expected_rows[rows.isinf()]), (name, r, j)
+            assert row_of(y, pattern, (r + 1) % pattern.b, layout).isfinite().all(), (name, r, j)
+
+
+@every_layout
 def test_sums_of_few_products_are_left_to_strict(operator, layout: str) -> None:
     x, weight = of_kind("badly scaled X", Pattern(2, 64, 40, 4), layout, 512, "cuda")
     assert torch.equal(operator(x, weight, layout), operator(x, weight, layout, None, "strict"))

@@ -13,11 +13,14 @@ struct HalvesTask {
   int b, c, d, row_tiles, plane_tiles;
   char* stages;
   float* scales;
-  int* uneven;
+  uint8_t* uneven;  // one of each of the tile's blocks
   int* handed_out;  // to be zero, or null
 };
 
 constexpr int halves_threads = 512;
+// Of a tile of W: there are few tiles, and a warp waits for memory at each of its rows.
+constexpr int halves_blocks = 8;
+static_assert(halves_blocks == sizeof(*HalvesOfWeight::uneven));
 
 // 8 numbers of a row from k on, zeros from c on.
 __device__ inline void read_row(const float* row, int k, int c, float (&to)[8]) {
@@ -54,16 +57,17 @@ __device__ inline float largest_of_warp(float value) {
   return value;
 }
 
-// A block takes a tile of W, its warps rows of it in turns.
+// The warps of its blocks take rows of a tile of W in turns.
 template <class Tile>
 __global__ void __launch_bounds__(halves_threads) prepare_halves(const HalvesTask task) {
   wait_for_kernels_before();
-  const int tile = blockIdx.x, lane = threadIdx.x % 32;
+  const int tile = blockIdx.x / halves_blocks, block = blockIdx.x % halves_blocks, lane = threadIdx.x % 32;
   const int row_tile = tile % task.row_tiles, plane_tile = tile / task.row_tiles % task.plane_tiles;
   const int i = tile / task.row_tiles / task.plane_tiles, steps = (task.c + Tile::k - 1) / Tile::k;
   char* const stages = task.stages + static_cast<int64_t>(tile) * steps * Tile::weight_bytes;
   bool is_even = true;
-  for (int at = threadIdx.x / 32; at < Tile::planes * Tile::rows; at += halves_threads / 32) {
+  constexpr int warps = halves_threads / 32;
+  for (int at = block * warps + threadIdx.x / 32; at < Tile::planes * Tile::rows; at += halves_blocks * warps) {
     const int j = plane_tile * Tile::planes + at / Tile::rows, r = row_tile * Tile::rows + at % Tile::rows;
     const int c = j < task.d && r < task.b ? task.c : 0;
     const float* const row = task.weight + i * task.strides[0] + r * task.strides[1] + j * task.strides[3];
@@ -94,9 +98,9 @@ __global__ void __launch_bounds__(halves_threads) prepare_halves(const HalvesTas
     is_even &= evenness.of_warp(task.c);
   }
   const bool uneven = __syncthreads_or(!is_even);
-  if (threadIdx.x == 0) task.uneven[tile] = uneven;
+  if (threadIdx.x == 0) task.uneven[blockIdx.x] = uneven;
   if constexpr (Tile::in_turn)
-    if (threadIdx.x == 0 && tile == 0 && task.handed_out != nullptr) *task.handed_out = 0;
+    if (threadIdx.x == 0 && blockIdx.x == 0 && task.handed_out != nullptr) *task.handed_out = 0;
 }
 
 }  // namespace ksmm::hopper

@@ -8,13 +8,14 @@
 namespace ksmm::hopper {
 
 // W as sums of two of float16, as prepare_halves writes it: for each tile of W (i, then j, then r) what its stages
-// read, one after another; by what the sums of each j and r are to be multiplied; and whether the tile is too uneven
-// for that. left: for each tile of Y eight bytes, one of each warp, of which one is set if it is left to the kernel
-// that follows. handed_out: how many tiles blocks have asked for, or null.
+// read, one after another; by what the sums of each j and r are to be multiplied; and eight bytes, one of each block
+// that wrote it, of which one is set if the tile is too uneven for that. left: for each tile of Y eight bytes, one of
+// each warp, of which one is set if it is left to the kernel that follows. handed_out: how many tiles blocks have asked
+// for, or null.
 struct HalvesOfWeight {
   const char* stages;
   const float* scales;
-  const int* uneven;
+  const uint64_t* uneven;
   uint64_t* left;
   int* handed_out;
 };
