@@ -27,6 +27,7 @@ TORCH_LIBRARY(ksmm, library) {
               {at::Tag::pt2_compliant_tag});
   library.def("weight_gradient_first(Tensor x, Tensor y_gradient, SymInt a, SymInt d, int parts=-1) -> Tensor",
               {at::Tag::pt2_compliant_tag});
-  library.def("configurations(Tensor x, Tensor weight, str layout, str precision=\"default\") -> str[]");
+  library.def(
+      "configurations(Tensor x, Tensor weight, str layout, str precision=\"default\", bool kept=False) -> str[]");
   library.def("multiplies_by_tiles() -> bool", ksmm::multiplies_by_tiles);
 }

@@ -83,8 +83,9 @@ const char* configuration_name(int configuration);
 // Whether a configuration multiplies this problem with these operands on the current device; never says no to at least
 // one of them.
 bool configuration_takes(int configuration, const Problem& problem, const Operands& operands);
-// The one that the cost model picks. Returns the cudaError_t of asking the device, 0 on success.
-int choose_configuration(const Problem& problem, const Operands& operands, int* chosen);
+// The one that the cost model picks, for weights that are kept as prepare_weight_cuda makes them or for others. Returns
+// the cudaError_t of asking the device, 0 on success.
+int choose_configuration(const Problem& problem, const Operands& operands, bool keeps_weight, int* chosen);
 
 // Enqueues on `stream` (a cudaStream_t) of the current device and returns without waiting. A configuration of -1, or
 // one that does not take the problem, leaves the choice to the cost model. Returns the cudaError_t of the launch, 0 on

@@ -247,15 +247,16 @@ at::Tensor weight_gradient_first_cuda(const at::Tensor& x, const at::Tensor& y, 
   return weight_gradient_of_planes(x, y, a, d, planes_cuda);
 }
 
-// For each configuration that takes the problem its number and name, the cost model's choice first.
+// For each configuration that takes the problem its number and name, the cost model's choice first: of a weight that is
+// kept (as keep() makes it) or not.
 std::vector<std::string> configurations(const at::Tensor& x, const at::Tensor& weight, std::string_view layout,
-                                        std::string_view precision) {
+                                        std::string_view precision, bool kept) {
   const ksmm::Problem problem = describe(x, weight, layout, precision);
   const c10::cuda::CUDAGuard guard(x.device());
   const at::Tensor y = empty_output(problem, x), rows = with_contiguous_rows(x);
   const ksmm::Operands all = operands(rows, weight, nullptr, y);
   int chosen = -1;
-  C10_CUDA_CHECK(static_cast<cudaError_t>(ksmm::choose_configuration(problem, all, &chosen)));
+  C10_CUDA_CHECK(static_cast<cudaError_t>(ksmm::choose_configuration(problem, all, kept, &chosen)));
   const auto entry = [](int number) { return std::to_string(number) + " " + ksmm::configuration_name(number); };
   std::vector<std::string> names = {entry(chosen)};
   for (int number = 0; number < ksmm::configuration_count(); ++number)

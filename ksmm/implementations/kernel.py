@@ -152,7 +152,8 @@ class Kernel(Implementation):
         """
         if x.device.type != "cuda":
             return {}
-        entries = torch.ops.ksmm.configurations(x, packed.data, packed.layout, self.precision)
+        kept = isinstance(packed, PackedForMany) and packed.kept is not None
+        entries = torch.ops.ksmm.configurations(x, packed.data, packed.layout, self.precision, kept)
         return {name: int(number) for number, name in (entry.split(" ", 1) for entry in entries)}
 
 

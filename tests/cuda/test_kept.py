@@ -73,6 +73,16 @@ def test_every_family_that_makes_something_of_the_weight_keeps_it(operator) -> N
         assert any(name.startswith(f"{tile} ") for name in found), (tile, sorted(found))
 
 
+@pytest.mark.parametrize(("entries", "layout"), PROBLEMS, ids=str)
+def test_the_choice_for_kept_weights_is_listed_first(operator, entries, layout: str) -> None:
+    for dtype in TOLERANCES:
+        x, weight = inputs(Problem(Pattern(*entries), 1000, dtype, layout, "cuda"))
+        weight = stored(weight, layout)
+        listed = torch.ops.ksmm.configurations(x, weight, layout, "default", True)
+        assert int(listed[0].split(" ", 1)[0]) == torch.ops.ksmm.keep(x, weight, layout, "default", -1)[0]
+        assert sorted(listed) == sorted(torch.ops.ksmm.configurations(x, weight, layout))
+
+
 def test_it_is_what_is_kept_that_multiplies(operator) -> None:
     x, weight = inputs(Problem(Pattern(2, 64, 80, 16), 1000, torch.float16, "batch_first", "cuda"))
     expected = reference_matmul(weight, x, "batch_first")

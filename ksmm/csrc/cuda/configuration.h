@@ -46,6 +46,8 @@ struct Configuration {
                          cudaStream_t stream) = nullptr;
   // What of prepare() may also be kept from call to call; may be null.
   KeptWeight (*kept)(const Problem& problem) = nullptr;
+  // Of seconds(), what a product with a kept weight does not take; as kept.
+  double (*saved_seconds)(const Problem& problem, const Machine& machine) = nullptr;
 };
 
 // What the cost model predicts of the fastest for contiguous operands at multiples of 16 bytes and an arranged weight.

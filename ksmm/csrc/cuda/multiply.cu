@@ -50,6 +50,7 @@ Operands once_arranged(const Problem& problem, Operands operands) {
 struct Candidates {
   const Problem& problem;
   const Operands& operands;
+  bool keeps_weight;
   Machine machine;
   bool arranged;
 
@@ -60,14 +61,17 @@ struct Candidates {
   // Arranging the weight takes a launch, reads it in some order and writes it.
   double seconds(const Configuration& configuration) const {
     const double predicted = configuration.seconds(problem, machine);
-    if (!configuration.arranged_weight || arranged) return predicted;
+    const bool keeps = keeps_weight && configuration.saved_seconds != nullptr;
+    if (!configuration.arranged_weight || arranged)
+      return keeps ? predicted - configuration.saved_seconds(problem, machine) : predicted;
     const double bytes = 4.0 * problem.a * problem.b * problem.c * problem.d;
     return predicted + 3e-6 + 3 * bytes / machine.memory_rate;
   }
 };
 
-cudaError_t search(const Problem& problem, const Operands& operands, int wanted, int* found, bool* arranged) {
-  Candidates candidates = {problem, operands, {}, is_arranged(problem, operands)};
+cudaError_t search(const Problem& problem, const Operands& operands, bool keeps_weight, int wanted, int* found,
+                   bool* arranged) {
+  Candidates candidates = {problem, operands, keeps_weight, {}, is_arranged(problem, operands)};
   *arranged = candidates.arranged;
   *found = -1;
   const cudaError_t error = current_machine(&candidates.machine);
@@ -87,7 +91,7 @@ cudaError_t search(const Problem& problem, const Operands& operands, int wanted,
 
 // All that a choice depends on: a search takes several microseconds, as long as a small product.
 struct Question {
-  std::array<int64_t, 18> numbers;
+  std::array<int64_t, 19> numbers;
 
   bool operator==(const Question& other) const { return numbers == other.numbers; }
 };
@@ -105,7 +109,9 @@ struct Answer {
   bool arranged;
 };
 
-cudaError_t find(const Problem& problem, const Operands& operands, int wanted, int* found, bool* arranged) {
+// keeps_weight: whether what a configuration makes of the weight is kept for many products.
+cudaError_t find(const Problem& problem, const Operands& operands, bool keeps_weight, int wanted, int* found,
+                 bool* arranged) {
   constexpr size_t most_answers = 4096;
   thread_local std::unordered_map<Question, Answer, Hash> answers;
   int device = 0;
@@ -119,10 +125,10 @@ cudaError_t find(const Problem& problem, const Operands& operands, int wanted, i
                               static_cast<int64_t>(problem.dtype), static_cast<int64_t>(problem.layout),
                               static_cast<int64_t>(problem.precision), operands.x_stride, strides[0], strides[1],
                               strides[2], strides[3], alignment(operands.x), alignment(operands.weight),
-                              alignment(operands.y), wanted, device}};
+                              alignment(operands.y), keeps_weight, wanted, device}};
   const auto known = answers.find(question);
   if (known == answers.end()) {
-    error = search(problem, operands, wanted, found, arranged);
+    error = search(problem, operands, keeps_weight, wanted, found, arranged);
     if (error != cudaSuccess) return error;
     if (answers.size() >= most_answers) answers.clear();
     answers[question] = {*found, *arranged};
@@ -164,13 +170,13 @@ int configuration_count() { return static_cast<int>(all().size()); }
 const char* configuration_name(int configuration) { return all()[configuration].name; }
 
 bool configuration_takes(int configuration, const Problem& problem, const Operands& operands) {
-  Candidates candidates = {problem, operands, {}, is_arranged(problem, operands)};
+  Candidates candidates = {problem, operands, false, {}, is_arranged(problem, operands)};
   return current_machine(&candidates.machine) == cudaSuccess && candidates.takes(all()[configuration]);
 }
 
-int choose_configuration(const Problem& problem, const Operands& operands, int* chosen) {
+int choose_configuration(const Problem& problem, const Operands& operands, bool keeps_weight, int* chosen) {
   bool arranged = false;
-  return find(problem, operands, -1, chosen, &arranged);
+  return find(problem, operands, keeps_weight, -1, chosen, &arranged);
 }
 
 int multiply_cuda(const Problem& problem, const Operands& operands, int configuration, const Workspace& workspace,
@@ -179,7 +185,7 @@ int multiply_cuda(const Problem& problem, const Operands& operands, int configur
   const auto queue = static_cast<cudaStream_t>(stream);
   int found = -1;
   bool arranged = false;
-  cudaError_t error = find(problem, operands, configuration, &found, &arranged);
+  cudaError_t error = find(problem, operands, false, configuration, &found, &arranged);
   if (error != cudaSuccess) return error;
   Operands used = operands;
   if (found != configuration) used.prepared = {};  // for that one
@@ -193,7 +199,7 @@ int multiply_cuda(const Problem& problem, const Operands& operands, int configur
 int prepare_weight_cuda(const Problem& problem, Operands* operands, int configuration, int* chosen,
                         const Workspace& workspace, void* stream) {
   bool arranged = false;
-  const cudaError_t error = find(problem, *operands, configuration, chosen, &arranged);
+  const cudaError_t error = find(problem, *operands, true, configuration, chosen, &arranged);
   if (error != cudaSuccess) return error;
   const Configuration& found = all()[*chosen];
   if (found.kept == nullptr || (found.arranged_weight && !arranged)) return cudaSuccess;

@@ -52,8 +52,11 @@ struct Prepared {
     const cudaError_t error = prepare(problem, &used, workspace, stream);
     return error == cudaSuccess ? launch_by<Tile>(used.prepared.places[0], problem, used, machine, stream) : error;
   }
+  static double saved_seconds(const Problem& problem, const Machine& machine) {
+    return planes_stages_seconds<Tile>(problem, machine);
+  }
   static constexpr Configuration as(const char* name) {
-    return {name, false, planes_takes<Tile, true>, planes_seconds<Tile, true>, launch, prepare, kept};
+    return {name, false, planes_takes<Tile, true>, planes_seconds<Tile, true>, launch, prepare, kept, saved_seconds};
   }
 };
 
