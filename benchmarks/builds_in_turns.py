@@ -27,7 +27,7 @@ Row = tuple[str, ...]
 def times(tree: Path, script: str, options: list[str], column: str) -> tuple[Row, dict[Row, float]]:
     """What the columns in front of that of the time are called, and the time of each row by what they hold.
 
-    What the cost model chose is no part of it: builds may differ in that.
+    What the cost model chose is no part of it, nor are other times: builds differ in these.
 
     Raises:
         ValueError: the tree has no such script, or that has no such column, no numbers in it, or rows that nothing in
@@ -43,7 +43,8 @@ def times(tree: Path, script: str, options: list[str], column: str) -> tuple[Row
     names, *rows = list(csv.reader(io.StringIO(done.stdout)))
     if column not in names:
         raise ValueError(f"{script} has no column {column}; name one of {', '.join(names)} with --column")
-    keys = [number for number, name in enumerate(names[: names.index(column)]) if name != "chosen"]
+    in_front = enumerate(names[: names.index(column)])
+    keys = [number for number, name in in_front if name != "chosen" and not name.endswith("_s")]
     columns = tuple(names[key] for key in keys)
     try:
         found = {tuple(row[key] for key in keys): float(row[names.index(column)]) for row in rows}

@@ -32,7 +32,7 @@ void predict(const Problem& problem, const Machine& machine) {
   Operands operands = {};
   operands.x_stride = problem.layout == Layout::batch_first ? problem.a * problem.c * problem.d : problem.batch;
   operands = once_arranged(problem, operands);
-  const Candidates candidates = {problem, operands, machine, true};
+  const Candidates candidates = {problem, operands, true, machine, true};  // a weight that is kept, as when tuning
   std::vector<std::pair<double, const char*>> times;
   for (const Configuration& configuration : all())
     if (candidates.takes(configuration)) times.push_back({candidates.seconds(configuration) * 1e6, configuration.name});

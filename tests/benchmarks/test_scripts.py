@@ -84,6 +84,20 @@ print("any,", {"before": 2, "after": 1}[tree])
     assert (row["first_s"], row["second_s"], row["second_over_first"]) == ("2", "1", "0.5")
 
 
+def test_times_in_front_of_that_which_is_compared_may_differ(tmp_path: Path) -> None:
+    script = """import pathlib
+before = pathlib.Path(__file__).parents[1].name == "before"
+print("pattern,chosen,time_s,without_s")
+print("any,one,7,2" if before else "any,two,8,1")
+"""
+    for tree in ("before", "after"):
+        (tmp_path / tree / "benchmarks").mkdir(parents=True)
+        (tmp_path / tree / "benchmarks/own.py").write_text(script)
+    trees = [str(tmp_path / tree) for tree in ("before", "after")]
+    (row,) = csv.DictReader(io.StringIO(in_turns(*trees, "--column", "without_s", "--", "own").stdout))
+    assert (row["first_s"], row["second_s"], row["second_over_first"]) == ("2", "1", "0.5")
+
+
 @pytest.mark.usefixtures("kernel_library")
 @pytest.mark.parametrize("device", ["cpu"])
 @pytest.mark.parametrize(
