@@ -53,6 +53,14 @@ def in_turns(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+def two_trees(folder: Path, script: str) -> list[str]:
+    """The paths of two trees, "before" and "after", that have a script of the name "own"."""
+    for tree in ("before", "after"):
+        (folder / tree / "benchmarks").mkdir(parents=True)
+        (folder / tree / "benchmarks/own.py").write_text(script)
+    return [str(folder / tree) for tree in ("before", "after")]
+
+
 @pytest.mark.usefixtures("kernel_library")
 @pytest.mark.parametrize("device", ["cpu"])
 def test_two_builds_in_turns() -> None:
@@ -74,10 +82,7 @@ with open(sys.argv[1], "a") as order: order.write(tree + " ")
 print("pattern,time_s")
 print("any,", {"before": 2, "after": 1}[tree])
 """
-    for tree in ("before", "after"):
-        (tmp_path / tree / "benchmarks").mkdir(parents=True)
-        (tmp_path / tree / "benchmarks/own.py").write_text(script)
-    trees = [str(tmp_path / tree) for tree in ("before", "after")]
+    trees = two_trees(tmp_path, script)
     done = in_turns(*trees, "--rounds", "3", "--", "own", str(tmp_path / "order"))
     assert (tmp_path / "order").read_text().split() == ["before", "after", "after", "before", "before", "after"]
     (row,) = csv.DictReader(io.StringIO(done.stdout))
@@ -90,10 +95,7 @@ before = pathlib.Path(__file__).parents[1].name == "before"
 print("pattern,chosen,time_s,without_s")
 print("any,one,7,2" if before else "any,two,8,1")
 """
-    for tree in ("before", "after"):
-        (tmp_path / tree / "benchmarks").mkdir(parents=True)
-        (tmp_path / tree / "benchmarks/own.py").write_text(script)
-    trees = [str(tmp_path / tree) for tree in ("before", "after")]
+    trees = two_trees(tmp_path, script)
     (row,) = csv.DictReader(io.StringIO(in_turns(*trees, "--column", "without_s", "--", "own").stdout))
     assert (row["first_s"], row["second_s"], row["second_over_first"]) == ("2", "1", "0.5")
 
