@@ -50,10 +50,11 @@ def main() -> None:
             inputs = make_inputs(problem, protocol.seed)
             if arguments.badly_scaled:
                 inputs.weight.mul_(10 ** torch.empty_like(inputs.weight).uniform_(-15, 15))
-            packed = kernel.pack(inputs.weight, problem.layout)
             with timer.strict_precision(), torch.no_grad():
-                configurations = kernel.configurations(packed, inputs.x) or {"": -1}
+                configurations = kernel.configurations(kernel.pack(inputs.weight, problem.layout), inputs.x) or {"": -1}
                 for place, (name, number) in enumerate(configurations.items()):
+                    # anew for each, since what configurations make of a weight is kept of a few alone
+                    packed = kernel.pack(inputs.weight, problem.layout)
                     product = functools.partial(kernel.matmul_in, number, packed, inputs.x)
                     seconds = seconds_without_launch(product, arguments.device, protocol)
                     row = [pattern, batch, arguments.dtype, arguments.layout, name, place == 0]
