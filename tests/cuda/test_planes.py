@@ -1,4 +1,4 @@
-"""Tiles of planes whose blocks share X, or X and W, or whose W is prepared or Y buffered: whole ones, and parts."""
+"""Tiles of planes, whose blocks share X, or X and W, or are alone: whole ones, and parts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def compiled_tiles() -> list[Tile]:
 
 TILES = compiled_tiles()
 THAT_SHARE = [tile for tile in TILES if tile.shares]
-OF_SEVERAL_TILES = [tile for tile in TILES if tile.buffered or (tile.name.endswith("prepared") and not tile.shares)]
+OF_SEVERAL_TILES = [tile for tile in TILES if tile.buffered or not tile.shares]
 
 if torch.cuda.is_available() and torch.cuda.get_device_capability() != (9, 0):
     pytest.skip("the copy engine is that of compute capability 9.0", allow_module_level=True)
@@ -63,8 +63,8 @@ def test_blocks_that_share(operator, tile: Tile, dtype: torch.dtype, b: int, c: 
         assert_twice_right(operator, tile.name, Problem(Pattern(2, b, c, d), batch, dtype, "batch_first", "cuda"))
 
 
-# b of less than a tile, and of several, with parts of chunks of Y; more tiles than there are multiprocessors, so that
-# one follows another
+# b of less than a tile, and of several, with parts of chunks of Y; an odd number of tiles, whose blocks are launched by
+# two; more tiles than there are multiprocessors, so that one follows another
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("tile", OF_SEVERAL_TILES, ids=lambda tile: tile.name)
 @pytest.mark.parametrize(("b", "c"), [(24, 16), (200, 72), (264, 8)])

@@ -62,6 +62,14 @@ struct PlanesTiles {
         all(problem.a * along_r * along_j * along_n) {}
 };
 
+// Whether blocks that are no cluster are launched by two, on neighbouring multiprocessors: neighbours along r read the
+// same X at about the same time. Neighbours along j, which share lines of memory, are slower that way (docs/planes.md,
+// "Blocks by two").
+template <class Tile>
+bool are_launched_by_two(const Problem& problem, const Machine& machine) {
+  return Tile::cluster == 1 && !Tile::wide && problem.b > Tile::r && 2 * machine.pairs == machine.multiprocessors;
+}
+
 template <class Tile>
 PlanesStages planes_stages(const Problem& problem) {
   return {Tile::j, Tile::r, Tile::k, parts_of(problem.b, Tile::r * Tile::along_r) * Tile::along_r};
@@ -166,7 +174,9 @@ double planes_seconds(const Problem& problem, const Machine& machine) {
   const double four_blocks =
       rounds > 1 ? rounds_of_fours * seconds_of_four_blocks<Tile, PREPARED>(problem) * slower : 0;
   constexpr bool counts_four = Tile::along_r == 4 || Tile::has_beside;  // quads of sectors are as other tiles
-  const double work = Tile::j == 3 || Tile::j == 6 ? uneven_tiles : counts_four ? four_blocks : expected;
+  // of 30 tiles on an H200
+  const double by_two = !are_launched_by_two<Tile>(problem, machine) ? 1 : problem.b <= 2 * Tile::r ? 0.96 : 0.99;
+  const double work = by_two * (Tile::j == 3 || Tile::j == 6 ? uneven_tiles : counts_four ? four_blocks : expected);
   const double preparation = PREPARED ? 5e-6 + planes_stages_seconds<Tile>(problem, machine) : 0;
   return preparation + std::max(tile, std::min(4e-6, tile) + work);
 }
