@@ -28,7 +28,8 @@ constexpr double planes_cache_share() {
 }
 
 // Sectors of 48 rows and of pairs against others, on H100s: they cost more where lines of memory hold several sectors
-// of a row. (Where 96 rows leave padding, as an H200 took for six patterns.)
+// of a row. (Where b is below 96 and d 64 or more, as an H200 took for six
+// patterns.)
 template <class Tile, bool PREPARED>
 double slowness_of_shared_lines(const Problem& problem) {
   const int64_t b = problem.b, d = problem.d;
@@ -36,7 +37,8 @@ double slowness_of_shared_lines(const Problem& problem) {
   if (Tile::r != 48) return 1;
   if (d < 48) return PREPARED ? 0.88 : 1;
   if (d < 64) return PREPARED ? 0.95 : 1.02;
-  return b % 96 != 0 ? 1 : d == 64 ? 0.95 : 1.15;
+  if (b < 96) return 1;
+  return b % 96 != 0 ? 1.6 : d == 64 ? 0.95 : 1.15;
 }
 
 // How much longer than others sectors take for the same, on H100s: rows beyond b, blocks that share nothing, and quads
