@@ -174,9 +174,7 @@ double planes_seconds(const Problem& problem, const Machine& machine) {
   const double four_blocks =
       rounds > 1 ? rounds_of_fours * seconds_of_four_blocks<Tile, PREPARED>(problem) * slower : 0;
   constexpr bool counts_four = Tile::along_r == 4 || Tile::has_beside;  // quads of sectors are as other tiles
-  // of 30 tiles on an H200
-  const double by_two = !are_launched_by_two<Tile>(problem, machine) ? 1 : problem.b <= 2 * Tile::r ? 0.96 : 0.99;
-  const double work = by_two * (Tile::j == 3 || Tile::j == 6 ? uneven_tiles : counts_four ? four_blocks : expected);
+  const double work = Tile::j == 3 || Tile::j == 6 ? uneven_tiles : counts_four ? four_blocks : expected;
   const double preparation = PREPARED ? 5e-6 + planes_stages_seconds<Tile>(problem, machine) : 0;
   return preparation + std::max(tile, std::min(4e-6, tile) + work);
 }
