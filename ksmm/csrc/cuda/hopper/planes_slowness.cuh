@@ -28,8 +28,7 @@ constexpr double planes_cache_share() {
 }
 
 // Sectors of 48 rows and of pairs against others, on H100s: they cost more where lines of memory hold several sectors
-// of a row. (Where b is below 96 and d 64 or more, as an H200 took for six
-// patterns.)
+// of a row. Those of b below 96, with d of 64 and more, as an H200 took for six patterns.
 template <class Tile, bool PREPARED>
 double slowness_of_shared_lines(const Problem& problem) {
   const int64_t b = problem.b, d = problem.d;
