@@ -89,7 +89,13 @@ __device__ inline void start_planes(float (&sums)[Tile::planes][Tile::r / 2], co
   for (int plane = 0; plane < Tile::planes; ++plane)
 #pragma unroll
     for (int s = 0; s < Tile::r / 2; ++s) fence_register(sums[plane][s]);
-  shared.empty_bias.arrive();  // from all lanes: racecheck does not follow one that does it for a warp
+}
+
+// Says that a thread's sums have the bias, which is sure once products were added to them: a thread may arrive at a
+// barrier while its reads are on their way.
+template <class Tile>
+__device__ inline void give_bias_back(const PlanesTask& task, PlanesShared<Tile>& shared) {
+  if (task.bias != nullptr) shared.empty_bias.arrive();  // racecheck does not follow one lane that does it for a warp
 }
 
 }  // namespace ksmm::hopper

@@ -66,7 +66,6 @@ __device__ void consume_planes(const PlanesTask& task, uint32_t ring, PlanesShar
         if (!early) read(part);
         fragments.build(rows, columns);
         fence_fragments(rows);
-        if (part == parts - 1) cluster.give_x_back(shared.empty_x[at_x.slot], lane), at_x.advance();
         if (part == 0) shared.full_weight[at_weight.slot].wait(at_weight.phase);
         begin_products();
 #pragma unroll
@@ -75,6 +74,9 @@ __device__ void consume_planes(const PlanesTask& task, uint32_t ring, PlanesShar
               sums[first + at], rows[at], describe_plane<Tile>(weight + (first + at) * Tile::plane_bytes + step * 32),
               step > 0 || started);
         commit_products();
+        // Not before: a thread may arrive at a barrier while its reads are on their way, and the copy engine, unlike
+        // what threads write, does not queue behind them.
+        if (part == parts - 1) cluster.give_x_back(shared.empty_x[at_x.slot], lane), at_x.advance();
         if (part < parts - 1) {
           if (early) read(part + 1);
         } else if (k + Tile::k < task.c) {
@@ -84,6 +86,7 @@ __device__ void consume_planes(const PlanesTask& task, uint32_t ring, PlanesShar
         wait_for_products<0>();
       }
       cluster.give_weight_back(shared.empty_weight[at_weight.slot], lane);
+      if (k == 0) give_bias_back(task, shared);
     }
     if constexpr (Tile::buffered)
       PlanesBufferedStore<T, Tile>::store(task, y, chunks, origin, sums, warpgroup, thread);
