@@ -63,8 +63,8 @@ def test_blocks_that_share(operator, tile: Tile, dtype: torch.dtype, b: int, c: 
         assert_twice_right(operator, tile.name, Problem(Pattern(2, b, c, d), batch, dtype, "batch_first", "cuda"))
 
 
-# b of less than a tile, and of several, with parts of chunks of Y; more tiles than there are multiprocessors, so that
-# one follows another
+# b of less than a tile, and of several, with parts of chunks of Y; an odd number of tiles, whose blocks are launched by
+# two; more tiles than there are multiprocessors, so that one follows another
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("tile", OF_SEVERAL_TILES, ids=lambda tile: tile.name)
 @pytest.mark.parametrize(("b", "c"), [(24, 16), (200, 72), (264, 8)])

@@ -7,10 +7,11 @@
 
 namespace ksmm::hopper {
 
-// Tiles of these operands, on so many clusters at most.
+// Tiles of these operands, on so many clusters at most. So many blocks are launched together: those of a cluster, or
+// two that are none.
 template <class T, class Tile>
 cudaError_t launch_tiles(const Problem& problem, const Operands& operands, const PlanesStages& shape,
-                         const void* stages, bool beside, int clusters, cudaStream_t stream) {
+                         const void* stages, bool beside, int clusters, int together, cudaStream_t stream) {
   CUtensorMap x, weight = {}, y = {};
   cudaError_t error =
       describe_tensor(&x, operands.x, problem.dtype, planes_x<Tile>(problem, operands), Tile::row_bytes);
@@ -29,8 +30,9 @@ cudaError_t launch_tiles(const Problem& problem, const Operands& operands, const
                      static_cast<int>(problem.c),        static_cast<int>(problem.d),
                      static_cast<int>(shape.tiles_r),    beside};
   task.set_tiles(tiles.along_r, tiles.along_j, tiles.along_n, tiles.all);
-  return launch_overlapping(planes_kernel<T, Tile>, Tile::cluster * std::min<int64_t>(tiles.all, clusters),
-                            Tile::threads, Tile::shared_bytes, Tile::cluster, stream, task, x, weight, y);
+  const int64_t blocks = parts_of(Tile::cluster * std::min<int64_t>(tiles.all, clusters), together) * together;
+  return launch_overlapping(planes_kernel<T, Tile>, blocks, Tile::threads, Tile::shared_bytes, together, stream, task,
+                            x, weight, y);
 }
 
 template <class T, class Tile>
@@ -46,12 +48,14 @@ cudaError_t launch_planes(const Problem& problem, const Operands& operands, cons
       Operands of_last = operands;
       of_last.x = static_cast<const uint16_t*>(operands.x) + first.batch * operands.x_stride;
       of_last.y = static_cast<uint16_t*>(operands.y) + first.batch * problem.a * problem.b * problem.d;
-      const cudaError_t error = launch_tiles<T, Tile>(first, operands, shape, stages, false, clusters, stream);
+      const cudaError_t error =
+          launch_tiles<T, Tile>(first, operands, shape, stages, false, clusters, Tile::cluster, stream);
       if (error != cudaSuccess) return error;
-      return launch_tiles<T, typename Tile::Pair>(last, of_last, shape, stages, true, rows.pairs, stream);
+      return launch_tiles<T, typename Tile::Pair>(last, of_last, shape, stages, true, rows.pairs, 2, stream);
     }
   }
-  return launch_tiles<T, Tile>(problem, operands, shape, stages, false, clusters, stream);
+  const int together = are_launched_by_two<Tile>(problem, machine) ? 2 : Tile::cluster;
+  return launch_tiles<T, Tile>(problem, operands, shape, stages, false, clusters, together, stream);
 }
 
 }  // namespace ksmm::hopper

@@ -62,6 +62,14 @@ struct PlanesTiles {
         all(problem.a * along_r * along_j * along_n) {}
 };
 
+// Whether blocks that are no cluster are launched by two, on neighbouring multiprocessors: neighbours along r read the
+// same X at about the same time. Neighbours along j, which share lines of memory, are slower that way (docs/planes.md,
+// "Blocks by two").
+template <class Tile>
+bool are_launched_by_two(const Problem& problem, const Machine& machine) {
+  return Tile::cluster == 1 && !Tile::wide && problem.b > Tile::r && 2 * machine.pairs == machine.multiprocessors;
+}
+
 template <class Tile>
 PlanesStages planes_stages(const Problem& problem) {
   return {Tile::j, Tile::r, Tile::k, parts_of(problem.b, Tile::r * Tile::along_r) * Tile::along_r};
