@@ -13,8 +13,8 @@ pytestmark = pytest.mark.cuda
 SCRIPT = Path(__file__).with_name("again.py")
 PROCESSES = 8
 SECONDS = 12
-"""Of products in each; PyTorch takes about as long again to load. The fault that these found showed in one of 650 pairs
-of the known product, of which some 5,000 are made in this time."""
+"""Of products in each; PyTorch takes about as long again to load. The fault that these are for showed in one of 1,300
+of the known product, of which some 10,000 are made in this time."""
 
 
 def test_products_of_several_processes_are_the_same_again(operator) -> None:
