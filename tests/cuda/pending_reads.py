@@ -1,0 +1,117 @@
+"""Reads of shared memory that may be on their way when a thread arrives at a barrier there, from machine code; by hand:
+
+    cuobjdump -sass ksmm/_build/*/*.so | c++filt | python tests/cuda/pending_reads.py
+
+A thread arrives at such a barrier (mbarrier) to say that it has read what another may overwrite. The compiler does not
+wait for the reads before: what threads write comes after them all the same, but not what the copy engine does. So there
+is a line for each arrival that no wait for a read comes before, on some way to it, with the places of such reads; it is
+for who reads it to say that they are of something else. Compute capability 9.0.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+FUNCTION = re.compile(r"Function : (.*)")
+FIRST_WORD = re.compile(r"/\*([0-9a-f]{4,})\*/\s+(.*?);\s+/\* 0x[0-9a-f]{16} \*/")
+SECOND_WORD = re.compile(r"^\s+/\* 0x([0-9a-f]{16}) \*/")
+BRANCH = re.compile(r"BRA\S*\s.*?(0x[0-9a-f]+)")
+WAIT_FOR_ALL = re.compile(r"DEPBAR\.LE SB(\d), 0x0")
+PREDICATE = re.compile(r"^@!?U?P\w+\s+")
+NONE = 7
+"""What stands where an instruction signals no scoreboard."""
+
+
+class Instruction(NamedTuple):
+    """Where it is, what it is with its predicate, the scoreboard that it signals when its result is there, and a bit
+    for each that it waits for. The last two are in bits 46 to 48 and 52 to 57 of its second word (Z. Jia, M. Maggioni,
+    B. Staiger, D. P. Scarpazza, Dissecting the NVIDIA Volta GPU architecture via microbenchmarking, 2018, 2.1)."""
+
+    place: int
+    text: str
+    signals: int
+    waits: int
+
+
+class Read(NamedTuple):
+    """A read of shared memory, by its scoreboard and its place."""
+
+    scoreboard: int
+    place: int
+
+
+def functions(lines: Iterable[str]) -> Iterator[tuple[str, list[Instruction]]]:
+    """The kernels of what `cuobjdump -sass` prints."""
+    name, instructions, first = "", [], None
+    for line in lines:
+        if found := FUNCTION.search(line):
+            if instructions:
+                yield name, instructions
+            name, instructions, first = found[1], [], None
+        elif found := FIRST_WORD.search(line):
+            first = int(found[1], 16), found[2].strip()
+        elif first and (found := SECOND_WORD.match(line)):
+            word = int(found[1], 16)
+            instructions.append(Instruction(*first, word >> 46 & 7, word >> 52 & 63))
+            first = None
+    if instructions:
+        yield name, instructions
+
+
+def after(instruction: Instruction, pending: frozenset[Read]) -> frozenset[Read]:
+    """The reads that may be on their way once it is issued."""
+    if found := WAIT_FOR_ALL.match(instruction.text):
+        return frozenset(read for read in pending if read.scoreboard != int(found[1]))
+    pending = frozenset(read for read in pending if not instruction.waits >> read.scoreboard & 1)
+    if PREDICATE.sub("", instruction.text).startswith("LDS") and instruction.signals != NONE:
+        return pending | {Read(instruction.signals, instruction.place)}
+    return pending
+
+
+def arrivals(instructions: list[Instruction]) -> dict[int, frozenset[Read]]:
+    """By the place of an arrival, the reads that may be on their way there; of those where there are any."""
+    index = {instruction.place: at for at, instruction in enumerate(instructions)}
+    before: list[frozenset[Read] | None] = [None] * len(instructions)
+    ways = [(0, frozenset[Read]())]
+    while ways:
+        at, pending = ways.pop()
+        while at < len(instructions):
+            known = before[at]
+            pending = pending if known is None else known | pending
+            if pending == known:
+                break
+            before[at] = pending
+            instruction = instructions[at]
+            pending, bare = after(instruction, pending), PREDICATE.sub("", instruction.text)
+            always = bare == instruction.text
+            if found := BRANCH.match(bare):
+                ways.append((index[int(found[1], 16)], pending))
+            if always and (bare.startswith("EXIT") or (found and ".U" not in bare.split()[0])):
+                break
+            at += 1
+    return {
+        instruction.place: of_others
+        for instruction, pending in zip(instructions, before, strict=True)
+        if "SYNCS.ARRIVE" in instruction.text and pending
+        if (of_others := frozenset(read for read in pending if not instruction.waits >> read.scoreboard & 1))
+    }
+
+
+def main() -> int:
+    """Lists them, and says how many kernels were read; 2 if there was none."""
+    count = 0
+    for name, instructions in functions(sys.stdin):
+        count += 1
+        text = {instruction.place: instruction.text for instruction in instructions}
+        for place, reads in sorted(arrivals(instructions).items()):
+            places = " ".join(f"{read.place:x}" for read in sorted(reads, key=lambda read: read.place))
+            sys.stdout.write(f"{name}: {place:x} {text[place]}: {places}\n")
+    sys.stdout.write(f"{count} kernels\n")
+    return 0 if count else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
