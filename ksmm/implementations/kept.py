@@ -6,6 +6,7 @@ tiles: by stages, or as halves of float32. Each product would make that again, b
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 import torch
@@ -16,6 +17,19 @@ MOST_KEPT = 4
 """Of so many configurations a packed weight keeps what they make of it; batches of different sizes may have several."""
 
 
+@dataclass
+class Answers:
+    """Which configurations were found to be the fastest for a packed weight.
+
+    Attributes:
+        age: what tells answers of now from those that were given before tuning files were read again.
+        numbers: of the configurations, by what was asked.
+    """
+
+    age: object = None
+    numbers: dict[Hashable, int] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class PackedForMany(Packed):
     """Packed weights for many products.
@@ -23,12 +37,14 @@ class PackedForMany(Packed):
     Attributes:
         kept: by configuration, what it made of the weight, an empty list where it makes nothing; None where nothing is
             to be made, of memory that others may change.
+        answers: the configurations that products with it took (ksmm.tuning.numbers).
     """
 
     kept: dict[int, list[torch.Tensor]] | None = field(default_factory=dict, repr=False, compare=False)
+    answers: Answers = field(default_factory=Answers, repr=False, compare=False)
 
     def __reduce__(self) -> tuple:
-        """Without what is kept: numbers of configurations mean something else to another build."""
+        """Without what is kept, and without answers: numbers of configurations mean something else to another build."""
         return type(self), (self.pattern, self.layout, self.data, None if self.kept is None else {})
 
 

@@ -7,7 +7,8 @@ from collections.abc import Hashable
 
 import torch
 
-from ksmm.implementations.base import REGISTRY, Packed
+from ksmm.implementations.base import REGISTRY
+from ksmm.implementations.kept import PackedForMany
 from ksmm.patterns import Pattern
 from ksmm.problem import Problem
 from ksmm.tuning.entry import Choice, precision_of
@@ -58,15 +59,15 @@ def _answer(
     return -1
 
 
-def answers_kept_with(packed: Packed) -> dict[Hashable, int]:
+def answers_kept_with(packed: PackedForMany) -> dict[Hashable, int]:
     """Where answers for a packed weight may be kept: until they are forgotten, or many, and for this process.
 
     Finding one there takes a quarter of the time that `remembered_number` does.
     """
-    kept = packed.__dict__.get("_answers")
-    if kept is None or kept[0] is not _age or len(kept[1]) >= _MOST_ANSWERS:
-        packed.__dict__["_answers"] = kept = (_age, {})
-    return kept[1]
+    answers = packed.answers
+    if answers.age is not _age or len(answers.numbers) >= _MOST_ANSWERS:
+        answers.numbers, answers.age = {}, _age  # in this order: of two threads neither sees old numbers as new ones
+    return answers.numbers
 
 
 def _forget() -> None:
