@@ -13,6 +13,8 @@ struct Barrier {
   __device__ void init(uint32_t arrivals) {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(this)), "r"(arrivals));
   }
+  // The compiler does not wait for reads of shared memory before, which the copy engine may overtake: the thread must
+  // have what it read (docs/planes.md, "What is given back").
   __device__ void arrive() {
     asm volatile("mbarrier.arrive.release.cta.shared.b64 _, [%0];" ::"r"(shared_address(this)) : "memory");
   }
