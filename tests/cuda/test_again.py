@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 pytestmark = pytest.mark.cuda
 
@@ -17,7 +18,13 @@ SECONDS = 12
 of the known product, of which some 10,000 are made in this time."""
 
 
+MEMORY = PROCESSES * 4 * 2**30
+"""Of which most is for products in float64."""
+
+
 def test_products_of_several_processes_are_the_same_again(operator) -> None:
+    if torch.cuda.mem_get_info()[0] < MEMORY:
+        pytest.skip(f"needs {MEMORY >> 30} GiB of a device's memory")
     commands = [[sys.executable, str(SCRIPT), str(SECONDS), str(seed)] for seed in range(PROCESSES)]
     processes = [
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for command in commands
