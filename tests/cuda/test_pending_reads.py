@@ -95,6 +95,14 @@ QUAD = SINGLE.replace("Li1ELi1ELi0E", "Li2ELi2ELi0E")
 )
 def test_what_is_given_back(name: str, text: str, is_of_another: bool) -> None:
     assert pending_reads.is_of_another(name, text) is is_of_another
+    assert pending_reads.too_early(name, [text]) == (0 if is_of_another else 1)
+
+
+def test_one_arrival_at_another_block_is_for_w() -> None:
+    arrival = "@!P1 SYNCS.ARRIVE.TRANS64.RED.A1T0 RZ, [R216+URZ], RZ"
+    assert pending_reads.too_early(QUAD, [arrival]) == 0
+    assert pending_reads.too_early(QUAD, [arrival, arrival]) == 1
+    assert pending_reads.too_early(PAIR, [arrival, arrival]) == 2
 
 
 def disassembler() -> str | None:
