@@ -12,7 +12,7 @@
 PYTHON ?= python3
 CORES ?= all
 # The tests run in so many processes side by side (some only wait).
-TEST_PROCESSES ?= 4
+TEST_PROCESSES ?= 3
 CONFIG ?=
 DEVICE ?=
 RESULTS ?=
