@@ -12,6 +12,8 @@ from tests.cuda import sanitize_each
 
 TOOL = """#!/bin/sh
 case "$*" in
+  *"--tool initcheck --check-api-memory-access no "*) ;;
+  *"--tool initcheck"*) echo "========= ERROR SUMMARY: 9 errors"; exit 9;;
   *"slow tile"*) sleep 600;;
   *"wrong tile"*) echo "1 of 2 products wrong (seed 1)"; exit 1;;
   *"racing tile"*) echo "========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)"; exit 9;;
@@ -69,6 +71,11 @@ def test_a_fault_fails_this_call_and_those_after_it(run, tmp_path, name, result)
     for _ in range(2):
         assert run(["good tile", name]) == 1
     assert table(tmp_path)[name][0] == result
+
+
+def test_initcheck_leaves_copies_to_the_host_alone(run, tmp_path):
+    assert run(["good tile"], "--tool", "initcheck") == 0
+    assert table(tmp_path) == {"good tile": ("no errors", "2")}
 
 
 def test_without_a_gpu_it_says_so(monkeypatch, tmp_path, capsys):
