@@ -42,7 +42,7 @@ RESULTS = {0: "no errors", 1: "a wrong product", ERRORS: "errors"}
 CLEAN = re.compile(r"SUMMARY: 0 (errors|hazards)")
 """What the tool must say beside that: hazards that it calls warnings do not change its exit status."""
 OPTIONS = {"initcheck": ["--check-api-memory-access", "no"]}
-"""By tool. What the copy engine writes initcheck does not see, and would report the product's copy to the host."""
+"""By tool. initcheck does not see what the copy engine writes, and would report the copy of a product to the host."""
 UNKNOWN = ("not ended", "not begun")
 """In the time that there is for one, and for all; what was not begun is not in the file."""
 
