@@ -6,7 +6,8 @@
 With `chains` as an argument two factors in one launch alone, with `gradients` those of weights, with the name of a
 configuration that alone, and with `--products 4` no more than its first four; with `--many-tiles` products of so many
 tiles that a block has several, for which its ring of stages comes round (the others leave it one); with
-`--badly-scaled` float32 alone, with weights that the matrix units leave alone. Exit status 1 after a wrong result.
+`--badly-scaled` float32 alone, with weights that the matrix units leave alone; with `--filled` all memory that a
+product gets is NaN first, so that one that reads what nothing wrote is wrong. Exit status 1 after a wrong result.
 PyTorch's caching allocator is off, so that every operand is an allocation of its own and memcheck sees each access
 outside of it.
 """
@@ -233,11 +234,13 @@ def main() -> int:
     parser.add_argument("--products", type=int, help="at most so many, of one factor")
     parser.add_argument("--badly-scaled", action="store_true", help="float32 whose weights are 10^±15 apart")
     parser.add_argument("--many-tiles", action="store_true", help="several tiles for each block")
+    parser.add_argument("--filled", action="store_true", help="memory is NaN until it is written")
     arguments = parser.parse_args()
     reason = reason_missing()
     if reason is not None:
         sys.stderr.write(f"{reason}\n")
         return 2
+    torch.use_deterministic_algorithms(arguments.filled)  # which fills what it allocates, bytes with ones
     torch.manual_seed(torch.seed() % 2**31)
     only = " ".join(arguments.name) or None
     spread, patterns = arguments.badly_scaled, MANY_TILES if arguments.many_tiles else PATTERNS

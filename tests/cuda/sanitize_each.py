@@ -43,6 +43,9 @@ CLEAN = re.compile(r"SUMMARY: 0 (errors|hazards)")
 """What the tool must say beside that: hazards that it calls warnings do not change its exit status."""
 OPTIONS = {"initcheck": ["--check-api-memory-access", "no"]}
 """By tool. initcheck does not see what the copy engine writes, and would report the copy of a product to the host."""
+FILLED = {"initcheck": ("three passes", "overlapped passes")}
+"""By tool, what is run with `--filled`: a transposition reads there what the copy engine wrote. initcheck sees that
+memory filled, and what nothing has written since is NaN in the product."""
 UNKNOWN = ("not ended", "not begun")
 """In the time that there is for one, and for all; what was not begun is not in the file."""
 
@@ -63,6 +66,7 @@ def sanitized(name: str, arguments: argparse.Namespace) -> dict[str, object]:
     command += ["--error-exitcode", str(ERRORS), sys.executable, str(SCRIPT), *name.split()]
     command += ["--products", str(arguments.products)]
     command += ["--many-tiles"] if arguments.many_tiles else []
+    command += ["--filled"] if name in FILLED.get(arguments.tool, ()) else []
     start = time.monotonic()
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True

@@ -12,6 +12,9 @@ from tests.cuda import sanitize_each
 
 TOOL = """#!/bin/sh
 case "$*" in
+  *"--tool initcheck"*"three passes --products 2 --filled"*) ;;
+  *"--filled"*) exit 4;;
+  *"--tool initcheck"*"three passes --products 2"*) echo "========= ERROR SUMMARY: 216 errors"; exit 9;;
   *"--tool initcheck --check-api-memory-access no "*) ;;
   *"--tool initcheck"*) echo "========= ERROR SUMMARY: 9 errors"; exit 9;;
   *"slow tile"*) sleep 600;;
@@ -76,6 +79,13 @@ def test_a_fault_fails_this_call_and_those_after_it(run, tmp_path, name, result)
 def test_initcheck_leaves_copies_to_the_host_alone(run, tmp_path):
     assert run(["good tile"], "--tool", "initcheck") == 0
     assert table(tmp_path) == {"good tile": ("no errors", "2")}
+
+
+@pytest.mark.parametrize("tool", ["initcheck", "memcheck"])
+def test_memory_is_filled_for_initcheck_of_what_reads_the_copy_engines_writes(run, tmp_path, tool):
+    names = ["three passes", "three passes strict"]
+    assert run(names, "--tool", tool) == 0
+    assert table(tmp_path) == dict.fromkeys(names, ("no errors", "2"))
 
 
 def test_without_a_gpu_it_says_so(monkeypatch, tmp_path, capsys):
