@@ -141,7 +141,19 @@ def test_a_study_is_added_to_those_that_are_published_and_their_figures_stay(run
     assert {name: published[name] for name in TIME} == before
     redraw, copy = (record.getMessage() for record in caplog.records[-2:])
     assert redraw == f"make figures DEVICE={SLUG} RESULTS=results/redrawn"
-    assert copy.endswith(f"results/redrawn/{SLUG}/tables measurements/{SLUG}/")
+    tables, energies = f"results/redrawn/{SLUG}/tables", f"results/redrawn/{SLUG}/energy.csv"
+    assert copy.endswith(f"{tables} {energies} measurements/{SLUG}/")
+
+
+def test_times_that_take_the_place_of_others_do_not_stand_beside_a_part_of_their_figures(run, caplog):
+    add(run.results, "figures/of before")
+    assert set(run()) == TIME | {"figures/of before"}
+    shutil.rmtree(run.published / "time")
+    shutil.rmtree(run.results / "figures")
+    add(run.results, "figures/file", "figures/of now")
+    caplog.set_level("INFO")
+    assert set(run()) == TIME | {"figures/of before"}
+    assert caplog.records[-1].getMessage().endswith(f"results/redrawn/{SLUG}/tables measurements/{SLUG}/")
 
 
 def test_a_study_that_is_published_is_refused_and_nothing_is_copied(run, capsys):

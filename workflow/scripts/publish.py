@@ -36,7 +36,8 @@ def publish(device: str, results: Path, published: Path) -> bool:
         published: its folder of published measurements, which there need not be.
 
     Returns:
-        Whether figures and tables were copied, too: not where the published ones show more than this run has.
+        Whether figures and tables were copied, too: not where some are published, which show other studies, or what
+        was there before.
 
     Raises:
         PublishError: there is no run, a study is published already, a table was not made of its records, or a file
@@ -53,7 +54,7 @@ def publish(device: str, results: Path, published: Path) -> bool:
     for study in records:
         if (published / study).exists():
             raise PublishError(f"{published / study} is there already; move it away first, or remove {results / study}")
-    drawn = "time" in records or not (published / "figures").exists()
+    drawn = not (published / "figures").exists()
     published.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=published.parent, prefix=".publishing-") as folder:
         whole = Path(folder) / device
@@ -133,9 +134,10 @@ def main() -> None:
         parser.exit(2, f"{error}\n")
     if not drawn:
         redrawn = Path("results", "redrawn")
-        logging.info("the published figures show other studies, too; now draw all of them together:")
+        made = [name for name in (*DRAWN, "energy.csv") if (published / name).exists()]
+        logging.info("the published figures are of other studies, too, or of before; now draw all of them together:")
         logging.info("make figures DEVICE=%s RESULTS=%s", device, redrawn)
-        logging.info("cp -R %s/figures %s/tables %s/", redrawn / device, redrawn / device, published)
+        logging.info("cp -R %s %s/", " ".join(str(redrawn / device / name) for name in made), published)
 
 
 if __name__ == "__main__":
