@@ -29,7 +29,7 @@ _OPERATIONS_PER_S = {
     "cpu": {"dense": 5e9, "": 1e9},
 }
 """Rate of one product, by implementation, "" for all others: a quarter of the slowest that an H200 showed
-(measurements/nvidia-h200/time.csv), and of the slowest on two processors."""
+(measurements/nvidia-h200/time.csv; lazylinop's shortest, of 0.2 ms, aside), and of the slowest on two processors."""
 
 BUILD_MINUTES = {"cuda": 60, "cpu": 10}
 """The CUDA kernel takes a compiler about 20 minutes of one processor for each architecture."""

@@ -46,8 +46,8 @@ void spoil(Case<Element>& one, Kind kind, std::mt19937& random) {
         }
 }
 
-// Whether in some row of weights a third of the pairs are 2^21 apart, one more than is asked for. Of rows of 33 numbers
-// over thirty powers of ten one in a hundred has none such by chance, and may be vouched for.
+// Whether in some row of weights a third of the pairs are 2^21 apart, where the kernel asks for 2^20. Of rows of 33
+// numbers over thirty powers of ten one in a hundred is not such by chance, and is rightly vouched for.
 template <class Element>
 bool has_uneven_row(Case<Element>& one) {
   const auto magnitude = [&](int64_t i, int64_t r, int64_t k, int64_t j) {
