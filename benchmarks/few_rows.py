@@ -2,10 +2,12 @@
 
     python benchmarks/few_rows.py --dtype float32 > few_rows.csv
     python benchmarks/few_rows.py --patterns 1,48,48,2 1,64,64,3 --batches 77 1024 25088    # of any number, too
+    python benchmarks/few_rows.py --patterns 8,256,256,16 --layout batch_last --batches 25088 --rounds 5 \\
+        --configurations "gemm streamed 256" "gemm streamed 128"    # at the power limit, where turns are fair
 
 A row for each factor, batch size and configuration, `chosen` for the cost model's choice. The times are of products
-replayed from a CUDA graph, which follow each other; the weights come from the L2 cache. A CPU has one row for each
-factor and batch size, and no configurations.
+replayed from a CUDA graph, which follow each other, below 0.2 ms, and of launches above; the weights come from the L2
+cache. A CPU has one row for each factor and batch size, and no configurations.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from __future__ import annotations
 import argparse
 import csv
 import functools
+import statistics
 import sys
+from collections.abc import Callable
 
 import torch
 from side_by_side import implementation_for, seconds_without_launch
@@ -27,6 +31,17 @@ from ksmm.problem import DTYPES, LAYOUTS, Problem
 PATTERNS = ("8,128,128,1", "1,128,128,8", "1,512,128,8", "8,128,512,1", "8,512,512,1", "1,512,512,8", "12,32,32,1")
 
 
+def in_turns(
+    products: dict[str, Callable[[], object]], rounds: int, device: str, protocol: Protocol
+) -> dict[str, list[float]]:
+    """Seconds of each product in each round; every second round is in reverse, so that none always follows another."""
+    times: dict[str, list[float]] = {name: [] for name in products}
+    for round_ in range(rounds):
+        for name in list(products)[:: -1 if round_ % 2 else 1]:
+            times[name].append(seconds_without_launch(products[name], device, protocol))
+    return times
+
+
 def main() -> None:
     """Measures and writes CSV to the standard output, row by row."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -37,6 +52,8 @@ def main() -> None:
     parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
     parser.add_argument("--badly-scaled", action="store_true", help="weights in float32 that are 10^±15 apart")
     parser.add_argument("--max-seconds", type=float, default=0.05, help="for each number")
+    parser.add_argument("--rounds", type=int, default=1, help="of all configurations in turns; the time is the median")
+    parser.add_argument("--configurations", nargs="+", help="these alone, by name")
     arguments = parser.parse_args()
     if arguments.badly_scaled and arguments.dtype != "float32":
         parser.error(f"--badly-scaled is for --dtype float32, not {arguments.dtype}, which has no such numbers")
@@ -52,13 +69,17 @@ def main() -> None:
                 inputs.weight.mul_(10 ** torch.empty_like(inputs.weight).uniform_(-15, 15))
             with timer.strict_precision(), torch.no_grad():
                 configurations = kernel.configurations(kernel.pack(inputs.weight, problem.layout), inputs.x) or {"": -1}
-                for place, (name, number) in enumerate(configurations.items()):
-                    # anew for each, since what configurations make of a weight is kept of a few alone
-                    packed = kernel.pack(inputs.weight, problem.layout)
-                    product = functools.partial(kernel.matmul_in, number, packed, inputs.x)
-                    seconds = seconds_without_launch(product, arguments.device, protocol)
-                    row = [pattern, batch, arguments.dtype, arguments.layout, name, place == 0]
-                    writer.writerow([*row, f"{seconds:.4g}"])
+                chosen = next(iter(configurations))
+                products = {}
+                for name, number in configurations.items():
+                    if arguments.configurations is None or name in arguments.configurations:
+                        # anew for each, since what configurations make of a weight is kept of a few alone
+                        packed = kernel.pack(inputs.weight, problem.layout)
+                        products[name] = functools.partial(kernel.matmul_in, number, packed, inputs.x)
+                times = in_turns(products, arguments.rounds, arguments.device, protocol)
+            for name, seconds in times.items():
+                row = [pattern, batch, arguments.dtype, arguments.layout, name, name == chosen]
+                writer.writerow([*row, f"{statistics.median(seconds):.4g}"])
             sys.stdout.flush()
 
 

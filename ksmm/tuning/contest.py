@@ -28,6 +28,11 @@ FINALISTS = 5
 _HOPEFUL = 1.3
 """Who takes more than so many times the best in the first round is not timed again."""
 
+TURNS = 3
+_CLOSE = 1.1
+"""Finalists within so many times the best are timed in turns, TURNS times in all, each second time in reverse: at the
+power limit of a GPU who comes later has a lower clock, and one is up to a tenth slower by that alone."""
+
 _TIE = 1.02
 """A rival that is faster than the kernel by less than this is not worth a choice that depends on the batch size."""
 
@@ -87,14 +92,14 @@ class Contest:
             PoisonedDeviceError: a CUDA error that this process does not recover from.
         """
         contestants = self._contestants()
-        timed = self._timed(self._finalists(contestants), self._protocol) if contestants else {}
+        timed = self._in_turns(self._finalists(contestants)) if contestants else {}
         if not timed:
             return None
         seconds = _decisive(timed)
         best = min(seconds, key=seconds.__getitem__)
         untuned = contestants[0] if contestants[0] in timed else best
         rivals = [get_implementation(name) for name in RIVALS if name not in self._excluded]
-        rivals_ms = {rival.name: _milliseconds(of) for rival, of in self._timed(rivals, self._protocol).items()}
+        rivals_ms = {rival.name: _milliseconds([of]) for rival, of in self._timed(rivals, self._protocol).items()}
         overall = {self._kernel.name: _milliseconds(timed[best]) / _TIE, **rivals_ms}
         return {
             "implementation": min(overall, key=overall.__getitem__),
@@ -122,11 +127,21 @@ class Contest:
         brief = dataclasses.replace(
             self._protocol, min_samples=1, max_samples=1, runs_per_sample=3, max_seconds=self._protocol.max_seconds / 10
         )
-        timed = self._timed(contestants, brief)
-        seconds = _decisive(timed)
+        seconds = _decisive({one: [of] for one, of in self._timed(contestants, brief).items()})
         order = sorted(seconds, key=seconds.__getitem__)
         hopeful = [one for one in order[:FINALISTS] if seconds[one] <= _HOPEFUL * seconds[order[0]]]
         return [contestants[0], *(one for one in hopeful if one is not contestants[0])]
+
+    def _in_turns(self, finalists: list[Configured]) -> dict[Configured, list[Measurement]]:
+        """What was measured of each that is right and could be timed; of those that are close, more than once."""
+        timed = {one: [of] for one, of in self._timed(finalists, self._protocol).items()}
+        seconds = _decisive(timed)
+        limit = _CLOSE * min(seconds.values(), default=0.0)
+        close = [one for one in timed if seconds[one] <= limit]
+        for turn in range(1, TURNS if len(close) > 1 else 1):
+            for one, of in self._timed(close[:: -1 if turn % 2 else 1], self._protocol).items():
+                timed[one].append(of)
+        return timed
 
     def _untuned(self) -> str:
         if self._kernel.name == "kernel_strict":
@@ -149,15 +164,23 @@ class Contest:
         return found
 
 
-def _decisive(timed: dict[Implementation, Measurement]) -> dict[Implementation, float]:
+def _decisive(timed: dict[Configured, list[Measurement]]) -> dict[Configured, float]:
     """Seconds by which one configuration is better than another: replayed from CUDA graphs, if all have such times.
 
     Small products wait for the host, which takes as long to ask for one configuration as for another.
     """
-    if all(measurement.cuda_graph_samples_s for measurement in timed.values()):
-        return {one: statistics.median(measurement.cuda_graph_samples_s) for one, measurement in timed.items()}
-    return {one: measurement.median_s for one, measurement in timed.items()}
+    if all(measurement.cuda_graph_samples_s for turns in timed.values() for measurement in turns):
+        return {one: statistics.median(map(_replayed, turns)) for one, turns in timed.items()}
+    return {one: _seconds(turns) for one, turns in timed.items()}
 
 
-def _milliseconds(measurement: Measurement) -> float:
-    return float(f"{measurement.median_s * 1e3:.4g}")
+def _replayed(measurement: Measurement) -> float:
+    return statistics.median(measurement.cuda_graph_samples_s)
+
+
+def _seconds(turns: list[Measurement]) -> float:
+    return statistics.median(measurement.median_s for measurement in turns)
+
+
+def _milliseconds(turns: list[Measurement]) -> float:
+    return float(f"{_seconds(turns) * 1e3:.4g}")

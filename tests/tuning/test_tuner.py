@@ -84,6 +84,28 @@ def test_cuda_graphs_decide_where_all_have_been_replayed(
     assert entry.configuration_ms == times[f"kernel {best}"]
 
 
+def test_who_is_close_to_the_best_is_timed_in_turns(fake_configurations, times, own_file, monkeypatch) -> None:
+    turns = {"kernel good tile": [1.0, 1.0, 1.3, 1.2], "kernel slow tile": [1.05, 1.08, 1.1, 1.0]}  # first is a trial
+    timed = []
+    measure = Bench.measure
+
+    def noted(self, implementation, part="whole"):
+        name = implementation.name
+        timed.append(name)
+        if name in turns:
+            times[name] = turns[name][timed.count(name) - 1]
+        return measure(self, implementation, part)
+
+    monkeypatch.setattr(Bench, "measure", noted)
+    monkeypatch.setattr(contest, "FINALISTS", 2)
+    tune(tasks(), own_file, protocol=QUICK)
+    tiles = [name.removeprefix("kernel ") for name in timed[len(fake_configurations) :]]
+    turn = ["good tile", "slow tile"]
+    assert tiles == ["bad tile", *turn, *reversed(turn), *turn, "bmm_strided", "bmm"]
+    (entry,) = read_tuning(own_file).entries
+    assert (entry.configuration, entry.configuration_ms) == ("slow tile", 1.08)
+
+
 def test_it_says_what_it_was_measured_with(needs_kernel, own_file) -> None:
     tune(tasks(), own_file, protocol=QUICK)
     tuning = read_tuning(own_file)
