@@ -79,7 +79,7 @@ OWN_BATCHES = {
     "overlapped two passes": (300, 700),
     **{f"gemm wide {columns}": (72, 392) for columns in (64, 96, 128, 192)},
     **{f"gemm single r{columns} n128": (72, 264) for columns in (48, 64, 96)},
-    **{f"gemm resident {columns}": (72, 700) for columns in (128, 192, 256)},
+    **{f"gemm resident {columns}": (72, 700) for columns in (128, 192)},
     **{f"shifted single r{columns}": (77, 131) for columns in (64, 128, 192)},
     "shifted r64 n128": (300, 517),
     "shifted r64 n256": (300, 517),

@@ -21,7 +21,7 @@ WIDE = tuple(f"gemm wide {columns}" for columns in (64, 96, 128, 192))
 SINGLE = tuple(f"gemm single {tile}" for tile in ("r48 n128", "r64 n64", "r64 n128", "r96 n64", "r96 n128"))
 SINGLE_OF_SEVERAL = ("gemm single r64 n64", "gemm single r64 n128", "gemm single r128 n64", "gemm single r192 n64")
 SPREADING = ("gemm single r64 n64", "gemm single r64 n128", "gemm single r96 n128")  # for d > 1 in batch_first
-RESIDENT = tuple(f"gemm resident {columns}" for columns in (128, 192, 256))  # likewise
+RESIDENT = tuple(f"gemm resident {columns}" for columns in (128, 192))  # likewise
 STAYING = (
     *(f"gemm streamed {columns}" for columns in (64, 96, 128, 256)),
     "gemm alternating 128",
@@ -129,8 +129,8 @@ def test_blocks_that_stay_with_a_matrix(operator, name: str, entries: tuple[int,
 @pytest.mark.parametrize("name", (*SPREADING[:2], *RESIDENT))
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
 def test_infinities_stay_in_their_plane(operator, name: str, dtype: torch.dtype, value: float) -> None:
-    b, c = (100, 48) if name == RESIDENT[2] else (40, 40)  # it is for many columns
-    problem = Problem(Pattern(2, b, c, 4), 300, dtype, "batch_first", "cuda")
+    c = 40
+    problem = Problem(Pattern(2, 40, c, 4), 300, dtype, "batch_first", "cuda")
     x, weight = inputs(problem)
     weight[0, 3, 5] = 0  # of which infinity makes NaN, in its own plane, too
     x[7, 5 * 4 + 1] = x[70, c * 4 + 2] = x[299, c * 4 * 2 - 1] = value

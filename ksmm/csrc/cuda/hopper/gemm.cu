@@ -14,7 +14,7 @@ constexpr GemmTile tiles[] = {
     {GemmHold::single, 96, 2},    {GemmHold::single, 128, 1}, {GemmHold::single, 192, 1}, {GemmHold::streamed, 64},
     {GemmHold::streamed, 96},     {GemmHold::streamed, 128},  {GemmHold::streamed, 256},  {GemmHold::alternating, 128},
     {GemmHold::alternating, 192}, {GemmHold::wide, 64},       {GemmHold::wide, 96},       {GemmHold::wide, 128},
-    {GemmHold::wide, 192},        {GemmHold::resident, 128},  {GemmHold::resident, 192},  {GemmHold::resident, 256}};
+    {GemmHold::wide, 192},        {GemmHold::resident, 128},  {GemmHold::resident, 192}};
 
 // Y is written 64 columns at a time, which must not reach into the next tile.
 bool writes_fit(const GemmView& view, int columns) { return view.b <= columns || columns % 64 == 0; }
@@ -148,7 +148,6 @@ Configurations gemm_configurations() {
       gemm_configuration<GemmHold::wide, 192>("gemm wide 192"),
       gemm_configuration<GemmHold::resident, 128>("gemm resident 128"),
       gemm_configuration<GemmHold::resident, 192>("gemm resident 192"),
-      gemm_configuration<GemmHold::resident, 256>("gemm resident 256"),
   };
   return {configurations, static_cast<int>(sizeof configurations / sizeof *configurations)};
 #else

@@ -48,8 +48,7 @@ auto with_gemm_tile(GemmTile tile, Run run) {
   if (tile.hold == GemmHold::resident) {
     switch (tile.columns) {
       case 128: return run(ResidentTile<128>());
-      case 192: return run(ResidentTile<192>());
-      default: return run(ResidentTile<256>());
+      default: return run(ResidentTile<192>());
     }
   }
   switch (tile.columns) {

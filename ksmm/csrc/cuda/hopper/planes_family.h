@@ -12,13 +12,9 @@
 // does so in two or three parts where shared memory has no room for all of it.
 #define KSMM_PLANES_TILES                                                                   \
   KSMM_TILE("planes j2 r192 k32", DIRECT, 2, 192, 32, 4, 4, false, false, 1, 1, 2)          \
-  KSMM_TILE("planes j2 r128 k32", DIRECT, 2, 128, 32, 5, 5, false, false)                   \
-  KSMM_TILE("planes j2 r96 k32", DIRECT, 2, 96, 32, 5, 5, false, false)                     \
   KSMM_TILE("planes j2 r64 k32", DIRECT, 2, 64, 32, 5, 5, false, false)                     \
   KSMM_TILE("planes j2 r128 k32 buffered", DIRECT, 2, 128, 32, 5, 5, false, false, 1, 1, 4) \
   KSMM_TILE("planes j2 r64 k32 buffered", DIRECT, 2, 64, 32, 7, 7, false, false, 1, 1, 2)   \
-  KSMM_TILE("planes j3 r128 k32", DIRECT, 3, 128, 32, 3, 3, false, false)                   \
-  KSMM_TILE("planes j3 r96 k32", DIRECT, 3, 96, 32, 4, 4, false, false)                     \
   KSMM_TILE("planes j3 r64 k32", DIRECT, 3, 64, 32, 4, 4, false, false)                     \
   KSMM_TILE("planes j3 r128 k32 buffered", DIRECT, 3, 128, 32, 3, 3, false, false, 1, 1, 3) \
   KSMM_TILE("planes j3 r64 k32 buffered", DIRECT, 3, 64, 32, 4, 4, false, false, 1, 1, 3)   \
@@ -39,7 +35,6 @@
   KSMM_TILE("planes j8 r48 k16 pair", EITHER, 8, 48, 16, 4, 4, false, false, 2, 1, 2)       \
   KSMM_TILE("planes j8 r40 k16", EITHER, 8, 40, 16, 4, 4, false, false)                     \
   KSMM_TILE("planes j8 r32 k16", DIRECT, 8, 32, 16, 4, 4, false, false)                     \
-  KSMM_TILE("planes j8 r32 k32", DIRECT, 8, 32, 32, 2, 2, false, false)                     \
   KSMM_TILE("planes j8 r24 k16", DIRECT, 8, 24, 16, 4, 4, false, false)                     \
   KSMM_TILE("planes j12 r64 k16", EITHER, 12, 64, 16, 4, 4, true, false)                    \
   KSMM_TILE("planes j12 r64 k16 pair", EITHER, 12, 64, 16, 4, 4, true, false, 1, 2)         \
@@ -49,13 +44,11 @@
   KSMM_TILE("planes j16 r48 k16", EITHER, 16, 48, 16, 3, 3, true, false)                    \
   KSMM_TILE("planes j16 r48 k16 pair", EITHER, 16, 48, 16, 3, 3, true, false, 2)            \
   KSMM_TILE("planes j16 r32 k16", EITHER, 16, 32, 16, 4, 4, true, false)                    \
-  KSMM_TILE("planes j16 r32 k32", DIRECT, 16, 32, 32, 2, 2, true, false)                    \
   KSMM_TILE("planes j16 r24 k16", DIRECT, 16, 24, 16, 4, 4, true, false)                    \
   KSMM_TILE("planes sector r48 k16", EITHER, 16, 48, 16, 3, 3, true, true)                  \
   KSMM_TILE("planes sector r48 k16 pair", EITHER, 16, 48, 16, 3, 3, true, true, 2)          \
   KSMM_TILE("planes sector r48 k16 row", EITHER, 16, 48, 16, 3, 3, true, true, 4)           \
   KSMM_TILE("planes sector r32 k16", DIRECT, 16, 32, 16, 4, 4, true, true)                  \
-  KSMM_TILE("planes sector r32 k32", DIRECT, 16, 32, 32, 2, 2, true, true)                  \
   KSMM_TILE("planes sector r24 k16", DIRECT, 16, 24, 16, 4, 4, true, true)                  \
   KSMM_TILE("planes j16 r32 k16 pair", EITHER, 16, 32, 16, 4, 4, true, false, 2)            \
   KSMM_TILE("planes j16 r48 k16 row", EITHER, 16, 48, 16, 3, 3, true, false, 4)             \

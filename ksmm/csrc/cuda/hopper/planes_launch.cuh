@@ -119,10 +119,10 @@ bool planes_takes(const Problem& problem, const Operands& operands, const Machin
          planes_y_is_aligned<Tile>(problem, operands);
 }
 
-// What writing W by stages takes, as far as it is not hidden behind the kernel before: measured on an H200, 1 to 4 us.
+// What writing W by stages takes: a launch, and what is not hidden behind the kernel before.
 template <class Tile>
 double planes_stages_seconds(const Problem& problem, const Machine& machine) {
-  return 1e-6 + 2 * planes_stages<Tile>(problem).bytes(problem) / machine.memory_rate;
+  return 6e-6 + 2 * planes_stages<Tile>(problem).bytes(problem) / machine.memory_rate;
 }
 
 // Memory, the L2 cache (every block fetches its X and W from there), the copy engine (which takes about three cycles
@@ -158,9 +158,7 @@ double planes_seconds(const Problem& problem, const Machine& machine) {
   // rows of j that are no whole sectors are written in halves of them: 1.8 times as long for 1,96,96,24 on an H100
   const double halves = Tile::wide && problem.d % 16 != 0 ? 1.7 : 1;
   const double memory = 2.0 * elements / (machine.memory_rate * (Tile::wide ? 0.7 : 0.9));
-  // where there is one for each multiprocessor at most: within 5 % of 50 times in the mean, by 1 to 8 and 16 planes
-  const double size = 1.0 * Tile::r * Tile::j, uneven = (Tile::j & (Tile::j - 1)) != 0 ? 0.6e-6 : 0;
-  const double tile = 2.5e-6 + uneven + 5.5e-9 * columns + 3.3e-9 * size + 2.2e-11 * columns * size;
+  const double tile = seconds_of_one_tile<Tile, PREPARED>(columns, problem.d);
   // two planes of half a step more: 1.25 times as long for 1,192,48,2 and 4,48,48,2
   const double cut = Tile::j == 2 && problem.c % Tile::k != 0 ? 1.25 : 1;
   const double expected =
@@ -175,7 +173,7 @@ double planes_seconds(const Problem& problem, const Machine& machine) {
       rounds > 1 ? rounds_of_fours * seconds_of_four_blocks<Tile, PREPARED>(problem) * slower : 0;
   constexpr bool counts_four = Tile::along_r == 4 || Tile::has_beside;  // quads of sectors are as other tiles
   const double work = Tile::j == 3 || Tile::j == 6 ? uneven_tiles : counts_four ? four_blocks : expected;
-  const double preparation = PREPARED ? 5e-6 + planes_stages_seconds<Tile>(problem, machine) : 0;
+  const double preparation = PREPARED ? planes_stages_seconds<Tile>(problem, machine) : 0;
   return preparation + std::max(tile, std::min(4e-6, tile) + work);
 }
 
