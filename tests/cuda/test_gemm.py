@@ -129,8 +129,8 @@ def test_blocks_that_stay_with_a_matrix(operator, name: str, entries: tuple[int,
 @pytest.mark.parametrize("name", (*SPREADING[:2], *RESIDENT))
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
 def test_infinities_stay_in_their_plane(operator, name: str, dtype: torch.dtype, value: float) -> None:
-    c = 40
-    problem = Problem(Pattern(2, 40, c, 4), 300, dtype, "batch_first", "cuda")
+    b, c = 40, 40
+    problem = Problem(Pattern(2, b, c, 4), 300, dtype, "batch_first", "cuda")
     x, weight = inputs(problem)
     weight[0, 3, 5] = 0  # of which infinity makes NaN, in its own plane, too
     x[7, 5 * 4 + 1] = x[70, c * 4 + 2] = x[299, c * 4 * 2 - 1] = value
