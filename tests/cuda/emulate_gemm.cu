@@ -312,8 +312,8 @@ int main(int count, char** arguments) {
   for (const int columns : {128, 192}) {
     int wrong = 0;
     for (int at = 0; at < cases; ++at)
-      wrong += columns == 128 ? is_wrong_resident<ResidentTile<128>>(random)
-                              : is_wrong_resident<ResidentTile<192>>(random);
+      wrong +=
+          columns == 128 ? is_wrong_resident<ResidentTile<128>>(random) : is_wrong_resident<ResidentTile<192>>(random);
     std::printf("tiles of blocks that stay, %d r: %d of %d wrong\n", columns, wrong, cases);
     all += wrong;
   }
