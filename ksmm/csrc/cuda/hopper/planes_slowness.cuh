@@ -15,12 +15,12 @@ double seconds_of_uneven_tile(double columns) {
   if (Tile::j == 6)
     return (Tile::k != 16 ? 1.0 : Tile::r == 48 ? 1.3 : PREPARED ? 1.1 : 1.6) * (2.2e-6 + 27e-9 * columns);
   if (Tile::buffered) return Tile::r == 128 ? 2.2e-6 + 24e-9 * columns : 0.85e-6 + 19e-9 * columns;
-  return 44e-9 * Tile::r + (Tile::r == 128 ? 21e-9 : 17e-9) * columns;
+  return 44e-9 * Tile::r + 17e-9 * columns;
 }
 
-// What a product of one tile for each multiprocessor at most takes, without a launch that prepares W: within 5 % of 50
-// times in the mean, by 1 to 8 and 16 planes, times what an H200 took for 30 patterns with 77 and 512 rows. (Sectors
-// of rows that are no multiple of one are written in halves.)
+// What a product of one tile for each multiprocessor at most takes, without a launch that prepares W. The last line was
+// within 5 % of 50 times in the mean, of 1 to 8 and 16 planes; `slower`, and all of sectors, are what an H200 took for
+// 30 patterns with 77 and 512 rows. With d that is no multiple of 16 sectors are written in halves.
 template <class Tile, bool PREPARED>
 double seconds_of_one_tile(double columns, int64_t d) {
   if (Tile::wide) return (d % 16 == 0 ? 1 : 1.5) * (PREPARED ? 4.3e-6 + 49e-9 * columns : 3.5e-6 + 66e-9 * columns);
