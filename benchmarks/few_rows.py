@@ -43,7 +43,7 @@ def in_turns(
 
 
 def main() -> None:
-    """Measures and writes CSV to the standard output, row by row."""
+    """Measures and writes CSV to the standard output, problem by problem."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--patterns", nargs="+", type=Pattern.parse, default=[Pattern.parse(p) for p in PATTERNS])
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 2, 4, 8, 16, 32])
@@ -57,6 +57,9 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.badly_scaled and arguments.dtype != "float32":
         parser.error(f"--badly-scaled is for --dtype float32, not {arguments.dtype}, which has no such numbers")
+    if arguments.rounds < 1:
+        parser.error(f"--rounds is {arguments.rounds}; at least 1 is needed")
+    untaken = set(arguments.configurations or ())
     protocol = Protocol(max_seconds=arguments.max_seconds)
     writer = csv.writer(sys.stdout)
     writer.writerow(["pattern", "batch_size", "dtype", "layout", "configuration", "chosen", "time_s"])
@@ -76,11 +79,17 @@ def main() -> None:
                         # anew for each, since what configurations make of a weight is kept of a few alone
                         packed = kernel.pack(inputs.weight, problem.layout)
                         products[name] = functools.partial(kernel.matmul_in, number, packed, inputs.x)
+                untaken.difference_update(products)
                 times = in_turns(products, arguments.rounds, arguments.device, protocol)
             for name, seconds in times.items():
                 row = [pattern, batch, arguments.dtype, arguments.layout, name, name == chosen]
                 writer.writerow([*row, f"{statistics.median(seconds):.4g}"])
             sys.stdout.flush()
+    if untaken:
+        parser.error(
+            f"none of these problems has a configuration named {', '.join(sorted(untaken))}; without "
+            "--configurations all are listed"
+        )
 
 
 if __name__ == "__main__":

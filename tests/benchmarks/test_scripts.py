@@ -186,3 +186,45 @@ def test_the_model_of_truncated_sums_errs_as_the_device_does() -> None:
     assert found["X 10^±15", "16"] < 0.97 < found["X 10^±15", "32"] < 1.1
     wrong = subprocess.run([*command[:2], "--c", "40"], capture_output=True, text=True, check=False)
     assert wrong.returncode == 2 and "multiples of 16" in wrong.stderr
+
+
+FEW_ROWS = """pattern,batch_size,dtype,layout,configuration,chosen,time_s
+"1,48,48,2",77,float16,batch_first,one,True,3e-06
+"1,48,48,2",77,float16,batch_first,other,False,2e-06
+"1,64,64,3",77,float16,batch_first,one,True,2e-06
+"1,64,64,3",512,float16,batch_first,other,True,2e-06
+"""
+
+
+def test_the_cost_models_choice_against_what_few_rows_measured(tmp_path: Path) -> None:
+    program, measured = tmp_path / "program", tmp_path / "few_rows.csv"
+    measured.write_text(FEW_ROWS)
+    program.write_text(
+        f"#!{sys.executable}\nimport sys\n"
+        "assert sys.argv[1:4] == ['nvidia-h200', 'float16', 'batch_first'] and sys.argv[4] in ('77', '512')\n"
+        "for pattern in sys.argv[5:]: print(pattern, 'one', '1.0', 'other', '2.0', sep='\\t')\n"
+    )
+    program.chmod(0o755)
+    command = [sys.executable, str(FOLDER / "cost_model.py"), str(program), "--measured", str(measured)]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    first, second = csv.DictReader(io.StringIO(output))
+    assert (first["batch_size"], first["problems"], first["known"]) == ("77", "2", "2")
+    assert (first["mean"], first["most"]) == ("1.250", "1.50")
+    assert (second["batch_size"], second["problems"], second["known"], second["mean"]) == ("512", "1", "0", "")
+
+
+@pytest.mark.usefixtures("kernel_library")
+@pytest.mark.parametrize("device", ["cpu"])
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--configurations", "no such tile"], "none of these problems has a configuration named no such tile"),
+        (["--rounds", "0"], "--rounds is 0; at least 1 is needed"),
+    ],
+)
+def test_what_few_rows_cannot_measure_is_named(options: list[str], said: str) -> None:
+    command = [sys.executable, str(FOLDER / "few_rows.py"), *TINY[1:], "--batches", "8", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
