@@ -30,11 +30,16 @@ _HOPEFUL = 1.3
 
 TURNS = 3
 _CLOSE = 1.1
-"""Finalists within so many times the best are timed in turns, TURNS times in all, each second time in reverse: at the
-power limit of a GPU who comes later has a lower clock, and one is up to a tenth slower by that alone."""
+"""Who is within so many times the best is timed in turns with it, TURNS times in all, each second time in reverse: at
+the power limit of a GPU who comes later has a lower clock, and one is up to a tenth slower by that alone. First
+finalists among themselves, and then the best of them and rivals."""
 
 _TIE = 1.02
 """A rival that is faster than the kernel by less than this is not worth a choice that depends on the batch size."""
+
+
+Times = dict[Implementation, list[Measurement]]
+"""What was measured of each, once or several times."""
 
 
 class NothingToTuneError(RuntimeError):
@@ -92,15 +97,16 @@ class Contest:
             PoisonedDeviceError: a CUDA error that this process does not recover from.
         """
         contestants = self._contestants()
-        timed = self._in_turns(self._finalists(contestants)) if contestants else {}
+        timed = self._in_turns(self._once(self._finalists(contestants))) if contestants else {}
         if not timed:
             return None
         seconds = _decisive(timed)
         best = min(seconds, key=seconds.__getitem__)
         untuned = contestants[0] if contestants[0] in timed else best
         rivals = [get_implementation(name) for name in RIVALS if name not in self._excluded]
-        rivals_ms = {rival.name: _milliseconds([of]) for rival, of in self._timed(rivals, self._protocol).items()}
-        overall = {self._kernel.name: _milliseconds(timed[best]) / _TIE, **rivals_ms}
+        compared = self._in_turns({best: timed[best][-1:], **self._once(rivals)})
+        rivals_ms = {one.name: _milliseconds(of) for one, of in compared.items() if one is not best}
+        overall = {self._kernel.name: _milliseconds(compared[best]) / _TIE, **rivals_ms}
         return {
             "implementation": min(overall, key=overall.__getitem__),
             "configuration": best.configuration,
@@ -132,9 +138,13 @@ class Contest:
         hopeful = [one for one in order[:FINALISTS] if seconds[one] <= _HOPEFUL * seconds[order[0]]]
         return [contestants[0], *(one for one in hopeful if one is not contestants[0])]
 
-    def _in_turns(self, finalists: list[Configured]) -> dict[Configured, list[Measurement]]:
-        """What was measured of each that is right and could be timed; of those that are close, more than once."""
-        timed = {one: [of] for one, of in self._timed(finalists, self._protocol).items()}
+    def _once(self, contestants: list[Implementation]) -> Times:
+        """One measurement of each that is right and could be timed."""
+        return {one: [of] for one, of in self._timed(contestants, self._protocol).items()}
+
+    def _in_turns(self, timed: Times) -> Times:
+        """The same, and more measurements of those that are close to the best."""
+        timed = {one: list(of) for one, of in timed.items()}
         seconds = _decisive(timed)
         limit = _CLOSE * min(seconds.values(), default=0.0)
         close = [one for one in timed if seconds[one] <= limit]
@@ -164,10 +174,11 @@ class Contest:
         return found
 
 
-def _decisive(timed: dict[Configured, list[Measurement]]) -> dict[Configured, float]:
-    """Seconds by which one configuration is better than another: replayed from CUDA graphs, if all have such times.
+def _decisive(timed: Times) -> dict[Implementation, float]:
+    """Seconds by which one is better than another: replayed from CUDA graphs, if all have such times.
 
-    Small products wait for the host, which takes as long to ask for one configuration as for another.
+    Small products wait for the host, which takes as long to ask for one configuration as for another; of rivals this
+    says who is close, and not who is faster.
     """
     if all(measurement.cuda_graph_samples_s for turns in timed.values() for measurement in turns):
         return {one: statistics.median(map(_replayed, turns)) for one, turns in timed.items()}

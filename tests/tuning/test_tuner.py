@@ -106,6 +106,28 @@ def test_who_is_close_to_the_best_is_timed_in_turns(fake_configurations, times, 
     assert (entry.configuration, entry.configuration_ms) == ("slow tile", 1.08)
 
 
+def test_a_rival_that_is_close_to_the_kernel_is_timed_in_turns_with_it(
+    needs_kernel, times, own_file, monkeypatch
+) -> None:
+    turns = {"kernel": [0.9, 1.0, 1.0], "bmm": [0.85, 1.03, 1.01]}  # measured once, bmm would be the choice
+    timed = []
+    measure = Bench.measure
+
+    def noted(self, implementation, part="whole"):
+        name = implementation.name
+        timed.append(name)
+        if name in turns:
+            times[name] = turns[name][timed.count(name) - 1]
+        return measure(self, implementation, part)
+
+    monkeypatch.setattr(Bench, "measure", noted)
+    tune(tasks(), own_file, protocol=QUICK)
+    assert timed == ["kernel", "bmm_strided", "bmm", "bmm", "kernel", "kernel", "bmm"]
+    (entry,) = read_tuning(own_file).entries
+    assert entry.rivals_ms == {"bmm": 1.01}
+    assert entry.implementation == "kernel"
+
+
 def test_it_says_what_it_was_measured_with(needs_kernel, own_file) -> None:
     tune(tasks(), own_file, protocol=QUICK)
     tuning = read_tuning(own_file)
