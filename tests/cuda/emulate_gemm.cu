@@ -6,6 +6,7 @@
 //
 // Needs nvcc but no GPU.
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -266,6 +267,33 @@ bool is_wrong_resident(std::mt19937& random) {
   return std::any_of(taken.begin(), taken.end(), [](int times) { return times != 1; });
 }
 
+// Whether tiles of pairs of blocks are left out or taken twice, or some pair has the last r of b, which may be fewer,
+// more often than others where there are few tiles of r, on as many pairs as there are on Hopper's kinds.
+bool is_wrong_order(std::mt19937& random) {
+  const auto any = [&](int most) { return std::uniform_int_distribution<int>(1, most)(random); };
+  using Tile = AlternatingTile<128, 5, false>;
+  const int pairs = std::array{39, 57, 66}.at(any(3) - 1), planes = any(60);
+  GemmTask task;
+  task.groups_j = any(4), task.row_tiles = any(100), task.column_tiles = any(16);
+  task.tiles = planes * task.groups_j * task.row_tiles * task.column_tiles;
+  std::vector<int> taken(static_cast<size_t>(task.tiles));
+  for (int pair = 0; pair < pairs; ++pair) {
+    int last = 0, all = 0;
+    for (int tile = pair; tile < task.tiles; tile += pairs, ++all) {
+      const PairPlace<Tile> place(task, tile, 0);
+      const int column_tile = place.r / Tile::columns, row_tile = place.n / rows_of_pair;
+      if (place.r % Tile::columns != 0 || column_tile >= task.column_tiles || row_tile >= task.row_tiles ||
+          place.i >= planes || place.j >= task.groups_j)
+        return true;
+      const int plane = place.i * task.groups_j + place.j;
+      ++taken.at(static_cast<size_t>((plane * task.row_tiles + row_tile) * task.column_tiles + column_tile));
+      last += column_tile == task.column_tiles - 1;
+    }
+    if (task.column_tiles <= 4 && last > all / task.column_tiles + 2) return true;
+  }
+  return std::any_of(taken.begin(), taken.end(), [](int times) { return times != 1; });
+}
+
 template <int COLUMNS, int STAGES, bool WIDE>
 bool is_wrong_of(AlternatingTile<COLUMNS, STAGES, WIDE>, const GemmView& view) {
   if constexpr (WIDE) return is_wrong<AlternatingTile<COLUMNS, STAGES, WIDE>>(view);
@@ -317,6 +345,10 @@ int main(int count, char** arguments) {
     std::printf("tiles of blocks that stay, %d r: %d of %d wrong\n", columns, wrong, cases);
     all += wrong;
   }
+  int disordered = 0;
+  for (int at = 0; at < cases; ++at) disordered += is_wrong_order(random);
+  std::printf("tiles of pairs that stay: %d of %d wrong\n", disordered, cases);
+  all += disordered;
   for (const Way way : {Way::batch_last, Way::batch_first, Way::between_passes}) {
     int wrong = 0;
     for (int at = 0; at < cases; ++at) wrong += is_wrong_view(way, random);

@@ -6,13 +6,16 @@
 
 namespace ksmm::hopper {
 
-// Where a tile of a cluster is: r fastest, so that the blocks that share X run at the same time.
+// Where a tile of a cluster is: r fastest, so that the blocks that share X run at the same time. Each such group begins
+// with another r than the one before: a cluster takes every 66th tile, and would else have the same r for all of them,
+// or one of few, where the last r of b are fewer than others.
 template <class Tile>
 struct PairPlace {
   int r, n, i, j;
   __host__ __device__ PairPlace(const GemmTask& task, int tile, int rank) {
     const int rest = tile / task.column_tiles, plane = rest / task.row_tiles;
-    r = tile % task.column_tiles * Tile::columns;
+    const unsigned turned = tile + rest;  // for a signed one ptxas finds no registers in gemm_parted.cuh
+    r = static_cast<int>(turned % task.column_tiles) * Tile::columns;
     n = (rest % task.row_tiles * 2 + rank) * 2 * gemm_rows;
     i = plane / task.groups_j, j = plane % task.groups_j;
   }
