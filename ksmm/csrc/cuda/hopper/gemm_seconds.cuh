@@ -15,11 +15,10 @@ inline double gemm_rounded_up(double size, double multiple) { return std::ceil(s
 
 // How much longer than others a tile takes to read and write the same.
 inline double gemm_slowness(const GemmView& view, GemmTile tile) {
-  const bool whole = view.b % 128 == 0 || (view.b >= 96 && view.b < 128),
-             writes = view.c <= 128 || view.b >= 4 * view.c;
-  if (tile.hold == GemmHold::streamed) return tile.columns == 256 ? 1.03 : 1.05;
+  const bool writes = view.c <= 128 || view.b >= 4 * view.c, partly = view.b > 256 && view.b % 256 != 0;
+  if (tile.hold == GemmHold::streamed) return tile.columns < 256 ? 1.05 : partly ? 1.2 : 1.03;
   if (tile.hold == GemmHold::alternating && tile.columns == 192) return 1.04;
-  if (tile.hold == GemmHold::alternating) return whole && writes ? 1.02 : 1.15;
+  if (tile.hold == GemmHold::alternating) return writes ? 1.02 : 1.15;
   if (view.b > tile.columns) return view.b < 4 * view.c ? 1.05 : view.c > 128 ? 1.0 : 1.12;
   return 0.95 + 0.06 * (tile.columns - static_cast<double>(view.b)) / static_cast<double>(view.b);
 }
