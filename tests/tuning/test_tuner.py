@@ -84,9 +84,9 @@ def test_cuda_graphs_decide_where_all_have_been_replayed(
     assert entry.configuration_ms == times[f"kernel {best}"]
 
 
-def test_who_is_close_to_the_best_is_timed_in_turns(fake_configurations, times, own_file, monkeypatch) -> None:
-    turns = {"kernel good tile": [1.0, 1.0, 1.3, 1.2], "kernel slow tile": [1.05, 1.08, 1.1, 1.0]}  # first is a trial
-    timed = []
+def timed_in_order(monkeypatch, times: dict[str, float], turns: dict[str, list[float]]) -> list[str]:
+    """The names of who is timed, which are added as it happens; `turns` has milliseconds for each of one's times."""
+    timed: list[str] = []
     measure = Bench.measure
 
     def noted(self, implementation, part="whole"):
@@ -97,6 +97,12 @@ def test_who_is_close_to_the_best_is_timed_in_turns(fake_configurations, times, 
         return measure(self, implementation, part)
 
     monkeypatch.setattr(Bench, "measure", noted)
+    return timed
+
+
+def test_who_is_close_to_the_best_is_timed_in_turns(fake_configurations, times, own_file, monkeypatch) -> None:
+    turns = {"kernel good tile": [1.0, 1.0, 1.3, 1.2], "kernel slow tile": [1.05, 1.08, 1.1, 1.0]}  # first is a trial
+    timed = timed_in_order(monkeypatch, times, turns)
     monkeypatch.setattr(contest, "FINALISTS", 2)
     tune(tasks(), own_file, protocol=QUICK)
     tiles = [name.removeprefix("kernel ") for name in timed[len(fake_configurations) :]]
@@ -110,17 +116,7 @@ def test_a_rival_that_is_close_to_the_kernel_is_timed_in_turns_with_it(
     needs_kernel, times, own_file, monkeypatch
 ) -> None:
     turns = {"kernel": [0.9, 1.0, 1.0], "bmm": [0.85, 1.03, 1.01]}  # measured once, bmm would be the choice
-    timed = []
-    measure = Bench.measure
-
-    def noted(self, implementation, part="whole"):
-        name = implementation.name
-        timed.append(name)
-        if name in turns:
-            times[name] = turns[name][timed.count(name) - 1]
-        return measure(self, implementation, part)
-
-    monkeypatch.setattr(Bench, "measure", noted)
+    timed = timed_in_order(monkeypatch, times, turns)
     tune(tasks(), own_file, protocol=QUICK)
     assert timed == ["kernel", "bmm_strided", "bmm", "bmm", "kernel", "kernel", "bmm"]
     (entry,) = read_tuning(own_file).entries
