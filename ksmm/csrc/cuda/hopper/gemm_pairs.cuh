@@ -7,8 +7,8 @@
 namespace ksmm::hopper {
 
 // Where a tile of a cluster is: r fastest, so that the blocks that share X run at the same time. Each such group begins
-// with another r than the one before: a cluster takes every 66th tile, and would else have the same r for all of them,
-// or one of few, where the last r of b are fewer than others.
+// with another r than the one before: each of the 66 clusters of an H200 takes every 66th tile, and would else have the
+// same r for all of them, or one of few, where the last r of b may be fewer than others.
 template <class Tile>
 struct PairPlace {
   int r, n, i, j;
