@@ -71,6 +71,12 @@ __device__ inline void load_for(uint16_t blocks, void* shared, const CUtensorMap
   asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint [%0], [%1, {%2, %3, %4, %5}], [%6], %7, %8;"
                ::"r"(shared_address(shared)), "l"(&map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(shared_address(&barrier)), "h"(blocks), "l"(static_cast<uint64_t>(keep)) : "memory");
 }
+// Asks for a box into the L2 cache, through which all of device memory is read and written: whoever loads the box later
+// finds what was written meanwhile, so it may be asked for before kernels that write it are complete.
+__device__ inline void prefetch_box(const CUtensorMap& map, Keep keep, int c0, int c1, int c2, int c3) {
+  asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global.L2::cache_hint [%0, {%1, %2, %3, %4}], %5;"
+               ::"l"(&map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "l"(static_cast<uint64_t>(keep)) : "memory");
+}
 __device__ inline void store(const CUtensorMap& map, const void* shared, int c0, int c1, int c2, int c3) {
   asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%1, {%2, %3, %4, %5}], [%0];"
                ::"r"(shared_address(shared)), "l"(&map), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory");

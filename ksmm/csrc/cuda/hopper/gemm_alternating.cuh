@@ -94,13 +94,13 @@ __global__ __launch_bounds__(Tile::threads,
   }
   __syncthreads();
   synchronize_cluster();
-  wait_for_kernels_before();
   if (threadIdx.x < Tile::consumers) {
     if constexpr (Tile::hands_registers) grow_registers<Tile::registers>();
+    wait_for_kernels_before();
     multiply_alternating<T, Tile, ROWS_CONTIGUOUS>(task, shared, x, weight, staging);
   } else {
     if constexpr (Tile::hands_registers) shrink_registers<Tile::helper_registers>();
-    if (threadIdx.x == Tile::consumers) feed_pairs<Tile, ROWS_CONTIGUOUS>(task, shared, x, weight);
+    help_pairs<Tile, ROWS_CONTIGUOUS>(task, shared, x, weight);
   }
   __syncwarp();
   synchronize_cluster();  // the other block may still load into this one, and arrive at its barriers

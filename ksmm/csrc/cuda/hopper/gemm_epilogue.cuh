@@ -18,6 +18,15 @@ __device__ inline void load_box(void* shared, const CUtensorMap& map, Barrier& b
     load(shared, map, barrier, Keep::normal, k, n, j, i);
 }
 
+// Asks for the same into the L2 cache.
+template <bool ROWS_CONTIGUOUS>
+__device__ inline void prefetch_x(const CUtensorMap& map, int n, int k, int i, int j) {
+  if constexpr (ROWS_CONTIGUOUS)
+    prefetch_box(map, Keep::normal, n, j, k, i);
+  else
+    prefetch_box(map, Keep::normal, k, n, j, i);
+}
+
 // As store(), for bytes that are not read again: they leave the L2 cache first.
 __device__ inline void store_and_forget(const CUtensorMap& map, const void* shared, int c0, int c1, int c2, int c3) {
   asm volatile(

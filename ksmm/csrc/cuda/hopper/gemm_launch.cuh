@@ -74,7 +74,8 @@ cudaError_t launch_spread(const GemmView& view, cudaStream_t stream) {
 }
 
 template <class T, bool ROWS_CONTIGUOUS, int COLUMNS, int BLOCKS>
-cudaError_t launch_tile(const GemmView& view, SingleTile<COLUMNS, BLOCKS> tile, const Machine&, cudaStream_t stream) {
+cudaError_t launch_tile(const GemmView& view, SingleTile<COLUMNS, BLOCKS> tile, const Machine& machine,
+                        cudaStream_t stream) {
   using Tile = decltype(tile);
   if constexpr (!ROWS_CONTIGUOUS && Tile::spreads)
     if (view.spread > 1) return launch_spread<T, Tile>(view, stream);
@@ -83,6 +84,7 @@ cudaError_t launch_tile(const GemmView& view, SingleTile<COLUMNS, BLOCKS> tile, 
   if (error != cudaSuccess) return error;
   count_tiles<Tile, Tile::rows>(&task, view);
   task.x_bytes = static_cast<int>(Tile::x_bytes(task.k_steps));
+  task.early = 2 * machine.multiprocessors;
   return launch_overlapping(single_kernel<T, Tile, ROWS_CONTIGUOUS>, task.tiles, Tile::threads,
                             Tile::shared_bytes(task.k_steps), 1, stream, task);
 }

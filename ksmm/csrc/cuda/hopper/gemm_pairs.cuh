@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gemm_epilogue.cuh"
+#include "overlap.cuh"
 
 namespace ksmm::hopper {
 
@@ -20,6 +21,25 @@ struct PairPlace {
     i = plane / task.groups_j, j = plane % task.groups_j;
   }
 };
+
+// Asks for the first stages into the L2 cache while kernels that came before still run, which may yet write them: they
+// are not loaded before those are complete. Three and eight stages measured as four, or less well, and all of a block's
+// a third slower (docs/gemm.md, "Asked for ahead").
+template <class Tile, bool ROWS_CONTIGUOUS>
+__device__ void prefetch_pairs(const GemmTask& task) {
+  const int rank = static_cast<int>(rank_in_cluster());
+  int left = 4;
+  for (int tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster) {
+    const PairPlace<Tile> place(task, tile, rank);
+    for (int step = 0; step < task.k_steps; ++step) {
+      if (left-- == 0) return;
+      for (int block = 0; block < 2; ++block)
+        prefetch_x<ROWS_CONTIGUOUS>(task.x, place.n + block * gemm_rows, step * gemm_step, place.i, place.j);
+      prefetch_box(task.weight, Keep::last_out, step * gemm_step, place.r + rank * (Tile::columns / Tile::cluster),
+                   place.j, place.i);
+    }
+  }
+}
 
 // One thread keeps the ring of stages full, also while sums are on their way to Y.
 template <class Tile, bool ROWS_CONTIGUOUS, class Shared>
@@ -41,6 +61,15 @@ __device__ void feed_pairs(const GemmTask& task, Shared& shared, unsigned char* 
                step * gemm_step, place.r + rank * half, place.j, place.i);
     }
   }
+}
+
+// What the warps beside the consumers do: a thread of them feeds.
+template <class Tile, bool ROWS_CONTIGUOUS, class Shared>
+__device__ void help_pairs(const GemmTask& task, Shared& shared, unsigned char* x, unsigned char* weight) {
+  const bool feeds = threadIdx.x == Tile::consumers;
+  if (feeds) prefetch_pairs<Tile, ROWS_CONTIGUOUS>(task);
+  wait_for_kernels_before();
+  if (feeds) feed_pairs<Tile, ROWS_CONTIGUOUS>(task, shared, x, weight);
 }
 
 }  // namespace ksmm::hopper

@@ -97,6 +97,17 @@ __device__ void fetch_single(const GemmTask& task, const SingleMemory<Tile>& mem
   }
 }
 
+// Asks for the same into the L2 cache, as prefetch_pairs(). For all blocks, of which most begin later, that measured 2
+// to 5 % slower.
+template <class Tile, bool ROWS_CONTIGUOUS>
+__device__ void prefetch_single(const GemmTask& task, const SinglePlace<Tile>& place) {
+  for (int k = 0; k < task.k_steps * gemm_step; k += gemm_step) {
+    for (int block = 0; block < Tile::blocks; ++block)
+      prefetch_x<ROWS_CONTIGUOUS>(task.x, place.n + block * gemm_rows, k, place.i, place.j);
+    prefetch_box(task.weight, Keep::last_out, k, place.r, place.j, place.i);
+  }
+}
+
 // All sums of the tile, which begin with the bias.
 template <class T, class Tile, bool ROWS_CONTIGUOUS>
 __device__ void multiply_single(const GemmTask& task, const SingleMemory<Tile>& memory,
@@ -150,6 +161,8 @@ __global__ __launch_bounds__(Tile::threads) void single_kernel(const __grid_cons
   const SingleMemory<Tile> memory(task, unaligned);
   const SinglePlace<Tile> place(task, static_cast<int>(blockIdx.x));
   if (threadIdx.x == 32) prefetch_map(task.x), prefetch_map(task.weight), prefetch_map(task.y);
+  if (threadIdx.x == 64 && static_cast<int>(blockIdx.x) < task.early)
+    prefetch_single<Tile, ROWS_CONTIGUOUS>(task, place);
   begin_single(task, memory);
   BiasFetch<Tile::columns> fetch;
   fetch.read(task, place.r, place.i, place.j);  // ahead of X, which takes a thread longer to ask for than this to come

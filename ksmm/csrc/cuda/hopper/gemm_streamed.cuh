@@ -100,8 +100,8 @@ __global__ __launch_bounds__(Tile::threads, 1) void streamed_kernel(const __grid
   if (threadIdx.x == 32) prefetch_map(task.x), prefetch_map(task.weight), prefetch_map(task.y);
   __syncthreads();
   synchronize_cluster();
-  wait_for_kernels_before();
   if (threadIdx.x < Tile::consumers) {
+    wait_for_kernels_before();
     if constexpr (Tile::parted) {
       grow_registers<Tile::registers>();
       multiply_parted<T, Tile, ROWS_CONTIGUOUS>(task, shared, x, weight, staging);
@@ -110,7 +110,7 @@ __global__ __launch_bounds__(Tile::threads, 1) void streamed_kernel(const __grid
     }
   } else {
     if constexpr (Tile::parted) shrink_registers<Tile::helper_registers>();
-    if (threadIdx.x == Tile::consumers) feed_pairs<Tile, ROWS_CONTIGUOUS>(task, shared, x, weight);
+    help_pairs<Tile, ROWS_CONTIGUOUS>(task, shared, x, weight);
   }
   __syncwarp();
   synchronize_cluster();  // the other block may still load into this one, and arrive at its barriers

@@ -24,6 +24,7 @@ struct GemmTask {
   int column_tiles;
   int tiles;    // in all
   int x_bytes;  // of shared memory that X has, and Y after it (single)
+  int early;    // blocks, from the first on, that may begin while the kernel before ends (single)
 };
 
 struct WideTask : GemmTask {
