@@ -161,7 +161,7 @@ __global__ __launch_bounds__(Tile::threads) void single_kernel(const __grid_cons
   const SingleMemory<Tile> memory(task, unaligned);
   const SinglePlace<Tile> place(task, static_cast<int>(blockIdx.x));
   if (threadIdx.x == 32) prefetch_map(task.x), prefetch_map(task.weight), prefetch_map(task.y);
-  if (threadIdx.x == 64 && static_cast<int>(blockIdx.x) < task.early)
+  if (threadIdx.x == 64 && static_cast<int>(blockIdx.x) < task.ahead)
     prefetch_single<Tile, ROWS_CONTIGUOUS>(task, place);
   begin_single(task, memory);
   BiasFetch<Tile::columns> fetch;

@@ -24,7 +24,8 @@ struct GemmTask {
   int column_tiles;
   int tiles;    // in all
   int x_bytes;  // of shared memory that X has, and Y after it (single)
-  int early;    // blocks, from the first on, that may begin while the kernel before ends (single)
+  // What is asked for while the kernel before ends: stages of a block that stays, or of which blocks with one tile.
+  int ahead;
 };
 
 struct WideTask : GemmTask {
