@@ -2,7 +2,8 @@
 // capability 9.0.
 //
 // Each block sets itself up, which needs nothing from memory, and then waits until all work that was queued before is
-// complete. Between small products this hides a launch; it also works inside CUDA graphs.
+// complete. Between small products this hides a launch; it also works inside CUDA graphs. Until then it may ask for
+// what it will read into the L2 cache (prefetch_box in copy.cuh), but not read it.
 #pragma once
 
 #include <cuda_runtime.h>
