@@ -95,12 +95,13 @@ void count_tiles(GemmTask* task, const GemmView& view) {
   task->tiles = static_cast<int>(task->row_tiles * task->column_tiles * view.groups_i * view.groups_j);
 }
 
-// How much is asked for ahead, if any: not where X and Y fit into the L2 cache. There X is what the kernel before wrote
-// or read, and asking took a microsecond of 5 to 10 (docs/gemm.md, "Asked for ahead").
-inline int asked_ahead(const GemmView& view, int count) {
+// How many blocks ask ahead: two for each multiprocessor, so all that stay; none where X and Y fit into the L2 cache.
+// There X is what the kernel before wrote or read, and asking took a microsecond of 5 to 10 (docs/gemm.md, "Asked for
+// ahead").
+inline int blocks_ahead(const GemmView& view, const Machine& machine) {
   constexpr int64_t in_cache = 32 << 20;
   const int64_t features = view.groups_i * view.groups_j * (view.b + view.c);
-  return 2 * features * view.rows > in_cache ? count : 0;
+  return 2 * features * view.rows > in_cache ? 2 * machine.multiprocessors : 0;
 }
 
 constexpr int rows_of_pair = 256;  // two blocks of a cluster take 128 n each

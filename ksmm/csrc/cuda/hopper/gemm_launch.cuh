@@ -84,7 +84,7 @@ cudaError_t launch_tile(const GemmView& view, SingleTile<COLUMNS, BLOCKS> tile, 
   if (error != cudaSuccess) return error;
   count_tiles<Tile, Tile::rows>(&task, view);
   task.x_bytes = static_cast<int>(Tile::x_bytes(task.k_steps));
-  task.ahead = asked_ahead(view, 2 * machine.multiprocessors);
+  task.ahead = blocks_ahead(view, machine);
   return launch_overlapping(single_kernel<T, Tile, ROWS_CONTIGUOUS>, task.tiles, Tile::threads,
                             Tile::shared_bytes(task.k_steps), 1, stream, task);
 }
@@ -97,7 +97,7 @@ cudaError_t launch_tile(const GemmView& view, StreamedTile<COLUMNS, STAGES> tile
   const cudaError_t error = describe_gemm(&task, view, Tile::columns / Tile::cluster);
   if (error != cudaSuccess) return error;
   count_tiles<Tile, rows_of_pair>(&task, view);
-  task.ahead = asked_ahead(view, stages_ahead);
+  task.ahead = blocks_ahead(view, machine);
   return launch_overlapping(streamed_kernel<T, Tile, ROWS_CONTIGUOUS>,
                             Tile::cluster * std::min(task.tiles, machine.pairs), Tile::threads, Tile::shared_bytes,
                             Tile::cluster, stream, task);
@@ -118,7 +118,7 @@ cudaError_t launch_tile(const GemmView& view, AlternatingTile<COLUMNS, STAGES, W
       error = describe_gemm(&task, view, Tile::columns / Tile::cluster, Tile::paired ? gemm_part : 64);
     if (error != cudaSuccess) return error;
     count_tiles<Tile, rows_of_pair>(&task, view);
-    task.ahead = asked_ahead(view, stages_ahead);
+    task.ahead = blocks_ahead(view, machine);
     return launch_overlapping(alternating_kernel<T, Tile, ROWS_CONTIGUOUS>,
                               Tile::cluster * std::min(task.tiles, machine.pairs), Tile::threads, Tile::shared_bytes,
                               Tile::cluster, stream, task);

@@ -22,15 +22,13 @@ struct PairPlace {
   }
 };
 
-constexpr int stages_ahead = 4;  // three measured as four, or less well, and so did eight, and a ring full
-
 // Asks for the first stages into the L2 cache while kernels that came before still run, which may yet write them: they
 // are not loaded before those are complete (docs/gemm.md, "Asked for ahead").
 template <class Tile, bool ROWS_CONTIGUOUS>
 __device__ void prefetch_pairs(const GemmTask& task) {
   const int rank = static_cast<int>(rank_in_cluster());
-  if (task.ahead == 0) return;
-  int left = stages_ahead;  // by task.ahead ptxas finds no registers in gemm_parted.cuh
+  if (static_cast<int>(blockIdx.x) >= task.ahead) return;
+  int left = 4;  // three measured as four, or less well, and so did eight, and a ring full
   for (int tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster) {
     const PairPlace<Tile> place(task, tile, rank);
     for (int step = 0; step < task.k_steps; ++step) {

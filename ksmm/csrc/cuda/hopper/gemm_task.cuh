@@ -24,8 +24,7 @@ struct GemmTask {
   int column_tiles;
   int tiles;    // in all
   int x_bytes;  // of shared memory that X has, and Y after it (single)
-  // What is asked for while the kernel before ends: stages of a block that stays, or of which blocks with one tile.
-  int ahead;
+  int ahead;    // blocks, from the first on, that ask for what they read while the kernel before ends
 };
 
 struct WideTask : GemmTask {
