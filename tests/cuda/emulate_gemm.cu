@@ -1,8 +1,8 @@
 // Follows the boxes of Y of gemm's wide tiles, and of its blocks with one tile, on the CPU, with the kernel's own
 // arithmetic: that threads store each sum where the copy engine takes it from, eight rows at a time to different banks,
-// and that each number of Y is written once, from where it should come, and nothing else. And the matrix that W is
-// spread to, by the threads of each kind of blocks, and which tiles those blocks have that stay with a matrix. And the
-// views of products (gemm_views.h).
+// and that each number of Y is written once, from where it should come, and nothing else; and that tiles take all of c.
+// And the matrix that W is spread to, by the threads of each kind of blocks, and which tiles those blocks have that
+// stay with a matrix. And the views of products (gemm_views.h).
 //
 // Needs nvcc but no GPU.
 #include <algorithm>
@@ -74,6 +74,17 @@ bool put(std::vector<int>& box) {
   return false;
 }
 
+// Whether the steps of a tile are not all stages of c, each once.
+template <class Tile>
+bool misses_a_stage(WideTask task, const PairPlace<Tile>& place) {
+  for (task.k_steps = 1; task.k_steps <= 5; ++task.k_steps) {
+    std::vector<int> taken(task.k_steps);
+    for (int step = 0; step < task.k_steps; ++step) ++taken.at(k_of_step(task, place, step) / gemm_step);
+    if (taken != std::vector<int>(task.k_steps, 1)) return true;
+  }
+  return false;
+}
+
 template <class Tile>
 bool is_wrong(const GemmView& view) {
   WideTask task;
@@ -86,6 +97,7 @@ bool is_wrong(const GemmView& view) {
   for (int tile = 0; tile < task.tiles; ++tile)
     for (int rank = 0; rank < Tile::cluster; ++rank) {
       const PairPlace<Tile> place(task, tile, rank);
+      if (misses_a_stage(task, place)) return true;
       const bool run = WideOutlet<float16, Tile>::is_run(task, place.n);
       const TensorBox& tensor = run ? boxes.runs : boxes.rows;
       for (int r0 = place.r; r0 < place.r + Tile::columns && place.n < task.rows; r0 += gemm_part)

@@ -22,6 +22,16 @@ struct PairPlace {
   }
 };
 
+// Where in c a tile is at a step. Of the blocks that share X, which run at the same time, every second one begins with
+// the second stage, so that they do not ask memory for the same bytes at the same moment. Tiles of more than three
+// stages, and of 256 columns, gain nothing by it, or lose a little (docs/gemm.md, "The second stage first").
+template <class Tile>
+__host__ __device__ int k_of_step(const GemmTask& task, const PairPlace<Tile>& place, int step) {
+  const int other = step ^ (place.r / Tile::columns % 2);
+  const bool exchanges = Tile::columns < 256 && task.k_steps <= 3 && other < task.k_steps;
+  return (exchanges ? other : step) * gemm_step;
+}
+
 // Asks for the first stages into the L2 cache while kernels that came before still run, which may yet write them: they
 // are not loaded before those are complete (docs/gemm.md, "Asked for ahead").
 template <class Tile, bool ROWS_CONTIGUOUS>
@@ -33,10 +43,10 @@ __device__ void prefetch_pairs(const GemmTask& task) {
     const PairPlace<Tile> place(task, tile, rank);
     for (int step = 0; step < task.k_steps; ++step) {
       if (left-- == 0) return;
+      const int k = k_of_step(task, place, step);
       for (int block = 0; block < 2; ++block)
-        prefetch_x<ROWS_CONTIGUOUS>(task.x, place.n + block * gemm_rows, step * gemm_step, place.i, place.j);
-      prefetch_box(task.weight, Keep::last_out, step * gemm_step, place.r + rank * (Tile::columns / Tile::cluster),
-                   place.j, place.i);
+        prefetch_x<ROWS_CONTIGUOUS>(task.x, place.n + block * gemm_rows, k, place.i, place.j);
+      prefetch_box(task.weight, Keep::last_out, k, place.r + rank * (Tile::columns / Tile::cluster), place.j, place.i);
     }
   }
 }
@@ -52,13 +62,14 @@ __device__ void feed_pairs(const GemmTask& task, Shared& shared, unsigned char* 
     const PairPlace<Tile> place(task, tile, rank);
     for (int step = 0; step < task.k_steps; ++step, ring.advance()) {
       Barrier& full = shared.full[ring.slot];
+      const int k = k_of_step(task, place, step);
       shared.empty[ring.slot].wait_for_cluster(ring.phase ^ 1);
       full.arrive_expecting(Tile::x_bytes + Tile::weight_bytes);
       for (int block = 0; block < 2; ++block)
         load_box<ROWS_CONTIGUOUS>(x + ring.slot * Tile::x_bytes + block * gemm_box, task.x, full,
-                                  place.n + block * gemm_rows, step * gemm_step, place.i, place.j);
-      load_for(3, weight + ring.slot * Tile::weight_bytes + rank * half * 128, task.weight, full, Keep::last_out,
-               step * gemm_step, place.r + rank * half, place.j, place.i);
+                                  place.n + block * gemm_rows, k, place.i, place.j);
+      load_for(3, weight + ring.slot * Tile::weight_bytes + rank * half * 128, task.weight, full, Keep::last_out, k,
+               place.r + rank * half, place.j, place.i);
     }
   }
 }
