@@ -91,9 +91,13 @@ OWN_BATCHES = {
     **{f"planes j16 r{rows} k16 row{way}": (3, 1000) for rows in (32, 48) for way in ("", " prepared")},
 }
 """For the configuration of that name alone: a kernel for each number of rows; parts, or tiles, of up to 256 of them."""
-OWN_PATTERNS = {"strict": ((40, 90, 260, 1), (40, 120, 130, 1))}
-"""For the configuration of that name alone, with LARGE rows: enough for the tiles that only large problems get."""
-LARGE = 3203
+OWN_PATTERNS = {
+    "strict": (((40, 90, 260, 1), 3203), ((40, 120, 130, 1), 3203)),
+    "gemm streamed 256": (((3, 40, 200, 1), 6200),),
+}
+"""For the configuration of that name alone, with so many rows: enough for the tiles that only large problems get, and
+for pairs of blocks that keep W for the next tile."""
+LARGE = {batch for own in OWN_PATTERNS.values() for _, batch in own}
 ORDERS = (((0, 3, 1, 2), 0), ((0, 3, 2, 1), 0), ((0, 1, 2, 3), 1))
 """How (a, b, c, d) is stored, and how many elements into its allocation X begins."""
 
@@ -130,7 +134,7 @@ def numbers_of(x: torch.Tensor, weight: torch.Tensor, layout: str, only: str | N
     return [
         (name, int(number))
         for number, name in entries
-        if only in (None, name) and (batch in (*BATCHES, LARGE) or batch in OWN_BATCHES.get(name, ()))
+        if only in (None, name) and (batch in {*BATCHES, *LARGE} or batch in OWN_BATCHES.get(name, ()))
     ]
 
 
@@ -138,11 +142,11 @@ def problems(only: str | None, patterns: Entries) -> Iterator[tuple[tuple[int, i
     """Patterns and batches, which of a pattern's batches it is, and the configuration that they are for, if for one."""
     batches = (*BATCHES, *sorted({batch for own in OWN_BATCHES.values() for batch in own}))
     wanted = batches if only is None else (*BATCHES, *OWN_BATCHES.get(only, ()))
-    for entries in patterns:
-        yield from ((entries, batch, index, only) for index, batch in enumerate(batches) if batch in wanted)
     for name, own in OWN_PATTERNS.items() if patterns is PATTERNS else ():
         if only in (None, name):
-            yield from ((entries, LARGE, index, name) for index, entries in enumerate(own))
+            yield from ((entries, batch, index, name) for index, (entries, batch) in enumerate(own))
+    for entries in patterns:
+        yield from ((entries, batch, index, only) for index, batch in enumerate(batches) if batch in wanted)
 
 
 def wrong_products(only: str | None, most: int | None, is_badly_scaled: bool, patterns: Entries) -> tuple[int, int]:

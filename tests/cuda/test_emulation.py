@@ -37,7 +37,7 @@ def compiled(name: str, folder: Path) -> Path:
         ("emulate_machine", 300, 1),
         ("emulate_shifted", 60, 7),
         ("emulate_tf32_shifted", 40, 2),
-        ("emulate_gemm", 30, 29),
+        ("emulate_gemm", 30, 30),
         ("emulate_gradient", 8, 6),
         ("emulate_planes", 20, 10),
     ],

@@ -71,6 +71,17 @@ def test_blocks_that_stay(operator, name: str, dtype: torch.dtype, layout: str, 
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(("layout", "d"), [("batch_last", 3), ("batch_first", 1)])
+# one stage of c, two and four, which the ring holds a whole number of times, and three, which it does not
+@pytest.mark.parametrize(("b", "c"), [(256, 256), (256, 200), (200, 40), (72, 128), (256, 136)])
+@pytest.mark.parametrize("batch", [6_200, 25_088])
+def test_weight_that_a_ring_keeps(
+    operator, dtype: torch.dtype, layout: str, d: int, b: int, c: int, batch: int
+) -> None:
+    check(operator, "gemm streamed 256", Problem(Pattern(2, b, c, d), batch, dtype, layout, "cuda"))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", SINGLE)
 @pytest.mark.parametrize(("layout", "d"), [("batch_last", 3), ("batch_first", 1)])
 @pytest.mark.parametrize(("b", "c"), [(48, 64), (40, 8), (8, 200)])

@@ -37,7 +37,8 @@ __device__ void multiply_alternating(const typename Tile::Task& task, Alternatin
   Ring<Tile::stages> ring;
   int turn = 0;
   uint32_t phase_of_other = 1 - warpgroup;  // the first tile waits for no other
-  for (int tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster, turn ^= 1) {
+  const auto share = own_share<Tile>(task);
+  for (int tile = share.first; tile < share.end; tile += share.stride, turn ^= 1) {
     if (turn != warpgroup) {
       ring.skip(task.k_steps);
       continue;

@@ -18,6 +18,7 @@ struct AlternatingTile {
   static constexpr int warpgroups = 2;
   static constexpr int cluster = 2;
   static constexpr int consumers = 128 * warpgroups;
+  static constexpr bool in_teams = false;
   // 192 sums and all else are more registers than each of 288 threads may have: a third warpgroup hands some over.
   static constexpr bool hands_registers = columns > 128;
   static constexpr int threads = consumers + (hands_registers ? 128 : 32);

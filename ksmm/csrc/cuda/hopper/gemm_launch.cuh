@@ -97,10 +97,11 @@ cudaError_t launch_tile(const GemmView& view, StreamedTile<COLUMNS, STAGES> tile
   const cudaError_t error = describe_gemm(&task, view, Tile::columns / Tile::cluster);
   if (error != cudaSuccess) return error;
   count_tiles<Tile, rows_of_pair>(&task, view);
+  const int clusters = std::min(task.tiles, machine.pairs);
+  if constexpr (Tile::in_teams) form_teams<Tile>(&task, clusters);
   task.ahead = blocks_ahead(view, machine);
-  return launch_overlapping(streamed_kernel<T, Tile, ROWS_CONTIGUOUS>,
-                            Tile::cluster * std::min(task.tiles, machine.pairs), Tile::threads, Tile::shared_bytes,
-                            Tile::cluster, stream, task);
+  return launch_overlapping(streamed_kernel<T, Tile, ROWS_CONTIGUOUS>, Tile::cluster * clusters, Tile::threads,
+                            Tile::shared_bytes, Tile::cluster, stream, task);
 }
 
 template <class T, bool ROWS_CONTIGUOUS, int COLUMNS, int STAGES, bool WIDE>

@@ -22,6 +22,34 @@ struct PairPlace {
   }
 };
 
+// Which tiles a cluster has: every stride-th from the first on, before the end. Clusters are teams, each with a part of
+// all tiles that follow each other, so that a cluster's next tile mostly has the same i and j.
+template <class Tile>
+struct PairShare {
+  int first, stride, end;
+  __host__ __device__ PairShare(const GemmTask& task, int cluster, int clusters)
+      : first(cluster), stride(clusters), end(task.tiles) {
+    if constexpr (Tile::in_teams) {
+      const int team = cluster % task.teams, least = task.tiles / task.teams, more = task.tiles % task.teams;
+      const int begin = least * team + (team < more ? team : more);
+      first = begin + cluster / task.teams, stride = clusters / task.teams;
+      end = begin + least + (team < more ? 1 : 0);
+    }
+  }
+  // Whether the stages that the tile will have hold its W already, of an earlier tile.
+  __host__ __device__ bool keeps_weight(const GemmTask& task, int tile) const {
+    if (!Tile::in_teams || task.keeps == 0) return false;
+    const int before = tile - task.keeps * stride;
+    return before >= first && before / task.row_tiles == tile / task.row_tiles;
+  }
+};
+
+// That of the block that asks.
+template <class Tile>
+__device__ PairShare<Tile> own_share(const GemmTask& task) {
+  return {task, static_cast<int>(blockIdx.x) / Tile::cluster, static_cast<int>(gridDim.x) / Tile::cluster};
+}
+
 // Where in c a tile is at a step. Of the blocks that share X, which run at the same time, every second one begins with
 // the second stage, so that they do not ask memory for the same bytes at the same moment. Tiles of more than three
 // stages, and of 256 columns, gain nothing by it, or lose a little (docs/gemm.md, "The second stage first").
@@ -39,7 +67,8 @@ __device__ void prefetch_pairs(const GemmTask& task) {
   const int rank = static_cast<int>(rank_in_cluster());
   if (static_cast<int>(blockIdx.x) >= task.ahead) return;
   int left = 4;  // three measured as four, or less well, and so did eight, and a ring full
-  for (int tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster) {
+  const auto share = own_share<Tile>(task);
+  for (int tile = share.first; tile < share.end; tile += share.stride) {
     const PairPlace<Tile> place(task, tile, rank);
     for (int step = 0; step < task.k_steps; ++step) {
       if (left-- == 0) return;
@@ -58,16 +87,19 @@ __device__ void feed_pairs(const GemmTask& task, Shared& shared, unsigned char* 
   const int rank = static_cast<int>(rank_in_cluster());
   constexpr int half = Tile::columns / Tile::cluster;
   Ring<Tile::stages> ring;
-  for (int tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster) {
+  const auto share = own_share<Tile>(task);
+  for (int tile = share.first; tile < share.end; tile += share.stride) {
     const PairPlace<Tile> place(task, tile, rank);
+    const bool keeps_weight = share.keeps_weight(task, tile);
     for (int step = 0; step < task.k_steps; ++step, ring.advance()) {
       Barrier& full = shared.full[ring.slot];
       const int k = k_of_step(task, place, step);
       shared.empty[ring.slot].wait_for_cluster(ring.phase ^ 1);
-      full.arrive_expecting(Tile::x_bytes + Tile::weight_bytes);
+      full.arrive_expecting(Tile::x_bytes + (keeps_weight ? 0 : Tile::weight_bytes));
       for (int block = 0; block < 2; ++block)
         load_box<ROWS_CONTIGUOUS>(x + ring.slot * Tile::x_bytes + block * gemm_box, task.x, full,
                                   place.n + block * gemm_rows, k, place.i, place.j);
+      if (keeps_weight) continue;
       load_for(3, weight + ring.slot * Tile::weight_bytes + rank * half * 128, task.weight, full, Keep::last_out, k,
                place.r + rank * half, place.j, place.i);
     }

@@ -20,7 +20,8 @@ __device__ void multiply_parted(const GemmTask& task, Shared& shared, unsigned c
   // of equal size: ptxas finds no registers for others, and makes the products wait for each other
   constexpr int part = Tile::columns / 2;
   static_assert(part % 64 == 0, "Y is written 64 columns at a time");
-  const int rank = static_cast<int>(rank_in_cluster()), stride = static_cast<int>(gridDim.x) / Tile::cluster;
+  const int rank = static_cast<int>(rank_in_cluster());
+  const auto share = own_share<Tile>(task);
   // not warpgroup_of_block(), by which ptxas finds no registers for the pipeline and serialises the products
   const int warpgroup = threadIdx.x / 128, thread = threadIdx.x % 128;
   float sums[Tile::columns / 2];
@@ -52,19 +53,18 @@ __device__ void multiply_parted(const GemmTask& task, Shared& shared, unsigned c
     shared.full[ring.slot].wait(ring.phase);
     multiply(early, 0);
   };
-  const int first_tile = static_cast<int>(blockIdx.x) / Tile::cluster;
   {
-    const PairPlace<Tile> place(task, first_tile, rank);
+    const PairPlace<Tile> place(task, share.first, rank);
     fetch.read(task, place.r, place.i, place.j);
   }
   begin_tile();
-  for (int tile = first_tile;; tile += stride) {
+  for (int tile = share.first;; tile += share.stride) {
     const PairPlace<Tile> place(task, tile, rank);
     start_sums<T, part>(late, start == nullptr ? nullptr : start + part);
     multiply(late, part);
-    const bool is_last = tile + stride >= task.tiles;
+    const bool is_last = tile + share.stride >= share.end;
     if (!is_last) {
-      const PairPlace<Tile> next(task, tile + stride, rank);
+      const PairPlace<Tile> next(task, tile + share.stride, rank);
       fetch.read(task, next.r, next.i, next.j);
     }
     int last_slot = ring.slot;

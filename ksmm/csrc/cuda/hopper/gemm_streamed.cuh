@@ -19,6 +19,7 @@ struct StreamedTile {
   // Whether sums leave in two parts (gemm_parted.cuh), which takes registers that a third warpgroup hands over.
   static constexpr bool parted = columns == 256;
   static constexpr int threads = consumers + (parted ? 128 : 32);
+  static constexpr bool in_teams = parted;
   static constexpr int registers = 216, helper_registers = 24;
   static_assert(!parted || registers_suffice<consumers, registers, 128, helper_registers>,
                 "or a warpgroup would wait for ever");
@@ -54,16 +55,17 @@ __device__ void multiply_streamed(const GemmTask& task, StreamedShared<Tile>& sh
   float sums[Tile::columns / 2];
   Ring<Tile::stages> ring;
   BiasFetch<Tile::columns> fetch;
+  const auto share = own_share<Tile>(task);
   {
-    const PairPlace<Tile> place(task, static_cast<int>(blockIdx.x) / Tile::cluster, rank);
+    const PairPlace<Tile> place(task, share.first, rank);
     fetch.read(task, place.r, place.i, place.j);
   }
-  for (int tile = blockIdx.x / Tile::cluster; tile < task.tiles; tile += gridDim.x / Tile::cluster) {
+  for (int tile = share.first; tile < share.end; tile += share.stride) {
     const PairPlace<Tile> place(task, tile, rank);
     uint16_t* bias = shared.bias[warpgroup];
     fetch.write(task, bias, 1 + warpgroup);
     start_sums<T, Tile::columns>(sums, task.bias == nullptr ? nullptr : bias);
-    if (const int next = tile + gridDim.x / Tile::cluster; next < task.tiles) {
+    if (const int next = tile + share.stride; next < share.end) {
       const PairPlace<Tile> later(task, next, rank);
       fetch.read(task, later.r, later.i, later.j);
     }

@@ -25,6 +25,8 @@ struct GemmTask {
   int tiles;    // in all
   int x_bytes;  // of shared memory that X has, and Y after it (single)
   int ahead;    // blocks, from the first on, that ask for what they read while the kernel before ends
+  int teams;    // of clusters (PairShare)
+  int keeps;    // after so many tiles of a cluster its ring has the same k in the same stages; 0: W is not kept
 };
 
 struct WideTask : GemmTask {
