@@ -95,8 +95,8 @@ void count_tiles(GemmTask* task, const GemmView& view) {
   task->tiles = static_cast<int>(task->row_tiles * task->column_tiles * view.groups_i * view.groups_j);
 }
 
-// Where the ring has the stages of a whole number of tiles, a tile finds W in it if the tiles before had the same. So that
-// they mostly have, clusters are teams of six where they can, or of fewer (docs/gemm.md, "W that the ring has").
+// Where the ring has the stages of a whole number of tiles, a tile finds W in it if the tiles before had the same. So
+// that they mostly have, clusters are teams of six where they can, or of fewer (docs/gemm.md, "W that the ring has").
 template <class Tile>
 void form_teams(GemmTask* task, int clusters) {
   const bool keeps = task->column_tiles == 1 && Tile::stages % task->k_steps == 0;
