@@ -311,7 +311,7 @@ bool is_wrong_order(std::mt19937& random) {
   task.tiles = planes * task.groups_j * task.row_tiles * task.column_tiles;
   task.k_steps = any(2 * Tile::stages), task.keeps = 0;
   const int clusters = std::min(pairs, task.tiles);
-  if constexpr (Tile::in_teams) form_teams<Tile>(&task, clusters);
+  if constexpr (Tile::in_teams) form_teams<Tile>(&task, any(3) > 1, clusters);
   std::vector<int> taken(static_cast<size_t>(task.tiles));
   for (int pair = 0; pair < clusters; ++pair) {
     int last = 0, all = 0;

@@ -96,14 +96,15 @@ void count_tiles(GemmTask* task, const GemmView& view) {
 }
 
 // Where the ring has the stages of a whole number of tiles, a tile finds W in it if the tiles before had the same. So
-// that they mostly have, clusters are teams of six where they can, or of fewer (docs/gemm.md, "W that the ring has").
+// that they mostly have, clusters are teams of six where they can, or of fewer: in batch_last alone, since it is not
+// measured in batch_first (docs/gemm.md, "W that the ring has").
 template <class Tile>
-void form_teams(GemmTask* task, int clusters) {
+void form_teams(GemmTask* task, bool rows_contiguous, int clusters) {
   const bool keeps = task->column_tiles == 1 && Tile::stages % task->k_steps == 0;
   int members = 6;
   while (clusters % members != 0) --members;
   task->keeps = keeps ? Tile::stages / task->k_steps : 0;
-  task->teams = keeps && members > 1 ? clusters / members : 1;
+  task->teams = keeps && rows_contiguous && members > 1 ? clusters / members : 1;
 }
 
 // How many blocks ask ahead: two for each multiprocessor, so all that stay; none where X and Y fit into the L2 cache.
