@@ -103,7 +103,7 @@ void form_teams(GemmTask* task, bool rows_contiguous, int clusters) {
   const bool keeps = task->column_tiles == 1 && Tile::stages % task->k_steps == 0;
   int members = 6;
   while (clusters % members != 0) --members;
-  task->keeps = keeps ? Tile::stages / task->k_steps : 0;
+  task->ring_tiles = keeps ? Tile::stages / task->k_steps : 0;
   task->teams = keeps && rows_contiguous && members > 1 ? clusters / members : 1;
 }
 

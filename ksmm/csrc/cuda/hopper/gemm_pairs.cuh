@@ -22,8 +22,8 @@ struct PairPlace {
   }
 };
 
-// Which tiles a cluster has: every stride-th from the first on, before the end. Clusters are teams, each with a part of
-// all tiles that follow each other, so that a cluster's next tile mostly has the same i and j.
+// Which tiles a cluster has: every stride-th from the first on, before the end. Each team of clusters has a part of all
+// tiles, one after the other, so that a cluster's next tile mostly has the same i and j.
 template <class Tile>
 struct PairShare {
   int first, stride, end;
@@ -38,8 +38,8 @@ struct PairShare {
   }
   // Whether the stages that the tile will have hold its W already, of an earlier tile.
   __host__ __device__ bool keeps_weight(const GemmTask& task, int tile) const {
-    if (!Tile::in_teams || task.keeps == 0) return false;
-    const int before = tile - task.keeps * stride;
+    if (!Tile::in_teams || task.ring_tiles == 0) return false;
+    const int before = tile - task.ring_tiles * stride;
     return before >= first && before / task.row_tiles == tile / task.row_tiles;
   }
 };

@@ -26,7 +26,8 @@ struct GemmTask {
   int x_bytes;  // of shared memory that X has, and Y after it (single)
   int ahead;    // blocks, from the first on, that ask for what they read while the kernel before ends
   int teams;    // of clusters (PairShare)
-  int keeps;    // after so many tiles of a cluster its ring has the same k in the same stages; 0: W is not kept
+  // Tiles that fill the ring, so that after as many the same k is in the same stages again; 0 where W is not kept.
+  int ring_tiles;
 };
 
 struct WideTask : GemmTask {
