@@ -10,39 +10,48 @@
 
 namespace ksmm::hopper {
 
-// Whether a cluster multiplies by another W than its tile's, where it keeps what its ring has, or loads one more often
-// than it fills the ring.
+// Whether a cluster multiplies by another W than its tile's, where it keeps what its ring has, or not by all of it, or
+// loads more of W than the ring cannot have. All tiles of a plane of which each cluster has one r have the same W.
 template <class Tile>
 bool is_wrong_weight(const GemmTask& task, const PairShare<Tile>& share) {
   std::array<std::array<int, 4>, Tile::stages> ring = {};
-  int slot = 0, loads = 0, planes = 0, last_plane = -1;
+  const int filling = std::max(1, Tile::stages / task.k_steps);  // tiles
+  int slot = 0, last_plane = -1, since = 0;
   for (int tile = share.first; tile < share.end; tile += share.stride) {
     const PairPlace<Tile> place(task, tile, 0);
-    const bool keeps = share.keeps_weight(task, tile);
+    const PairSteps<Tile> steps(task, place, share.tiles_before(task, tile));
     const int plane = tile / task.column_tiles / task.row_tiles;
-    planes += plane != last_plane, last_plane = plane, loads += !keeps;
+    since = plane == last_plane ? since + 1 : 0, last_plane = plane;
+    int loads = 0;
+    std::vector<int> taken(static_cast<size_t>(task.k_steps));
     for (int step = 0; step < task.k_steps; ++step, slot = (slot + 1) % Tile::stages) {
-      const std::array<int, 4> wanted{place.r, place.i, place.j, 1 + k_of_step(task, place, step)};
-      if (!keeps) ring.at(slot) = wanted;
+      const std::array<int, 4> wanted{place.r, place.i, place.j, 1 + steps.k(step)};
+      if (!steps.keeps_weight(step)) ring.at(slot) = wanted, ++loads;
       if (ring.at(slot) != wanted) return true;
+      ++taken.at(static_cast<size_t>(steps.k(step) / gemm_step));
     }
+    if (taken != std::vector<int>(static_cast<size_t>(task.k_steps), 1)) return true;
+    const int least = task.k_steps > Tile::stages ? task.k_steps - Tile::stages : Tile::stages % task.k_steps;
+    if (task.turns == 0 && loads != (since < filling ? task.k_steps : least)) return true;
   }
-  return task.ring_tiles > 0 && loads > task.ring_tiles * planes;
+  return false;
 }
 
 // Whether tiles of pairs of blocks are left out or taken twice, or some pair has more tiles than it must, or the last r
-// of b, which may be fewer, more often than others where there are few tiles of r, on as many pairs as there are on
+// of b, where it is fewer, more often than others where there are few tiles of r, on as many pairs as there are on
 // Hopper's kinds; or another W.
 template <class Tile>
 bool is_wrong_order(std::mt19937& random) {
   const auto any = [&](int most) { return std::uniform_int_distribution<int>(1, most)(random); };
   const int pairs = std::array<int, 3>{39, 57, 66}.at(any(3) - 1), planes = any(60);
   GemmTask task;
-  task.groups_j = any(4), task.row_tiles = any(100), task.column_tiles = any(2) == 1 ? 1 : any(16);
+  task.groups_j = any(4), task.row_tiles = any(100), task.column_tiles = std::array{1, any(3), any(16)}.at(any(3) - 1);
+  task.b = task.column_tiles * Tile::columns - (any(3) == 1 ? 8 : 0);
   task.tiles = planes * task.groups_j * task.row_tiles * task.column_tiles;
-  task.k_steps = any(2 * Tile::stages), task.ring_tiles = 0;
+  task.k_steps = any(4 * Tile::stages);
   const int clusters = std::min(pairs, task.tiles);
-  if constexpr (Tile::in_teams) form_teams<Tile>(&task, any(3) > 1, clusters);
+  if constexpr (Tile::in_teams) form_teams<Tile>(&task, clusters);
+  if (task.turns == 0 && task.column_tiles > 1 && task.b % Tile::columns != 0) return true;
   std::vector<int> taken(static_cast<size_t>(task.tiles));
   for (int pair = 0; pair < clusters; ++pair) {
     int last = 0, all = 0;
@@ -59,7 +68,7 @@ bool is_wrong_order(std::mt19937& random) {
       last += column_tile == task.column_tiles - 1;
     }
     if (all == 0 || all > parts_of(task.tiles, clusters)) return true;
-    if (task.column_tiles <= 4 && last > all / task.column_tiles + 2) return true;
+    if (task.turns > 0 && task.column_tiles <= 4 && last > all / task.column_tiles + 2) return true;
   }
   return std::any_of(taken.begin(), taken.end(), [](int times) { return times != 1; });
 }

@@ -95,16 +95,22 @@ void count_tiles(GemmTask* task, const GemmView& view) {
   task->tiles = static_cast<int>(task->row_tiles * task->column_tiles * view.groups_i * view.groups_j);
 }
 
-// Where the ring has the stages of a whole number of tiles, a tile finds W in it if the tiles before had the same. So
-// that they mostly have, clusters are teams of six where they can, or of fewer: in batch_last alone, since it is not
-// measured in batch_first (docs/gemm.md, "W that the ring has").
+// The ring has the last stages of the tiles before, and their W, which the next tile need not load if it has the same.
+// So that it mostly has, clusters keep an r each, and are teams of six where they can, or of fewer (docs/gemm.md, "W
+// that the ring has").
 template <class Tile>
-void form_teams(GemmTask* task, bool rows_contiguous, int clusters) {
-  const bool keeps = task->column_tiles == 1 && Tile::stages % task->k_steps == 0;
+void form_teams(GemmTask* task, int clusters) {
+  static_assert(Tile::stages == 4, "else tiles of some numbers of steps find W of different tiles at different steps");
+  const int columns = task->column_tiles, steps = task->k_steps, in_ring = std::min(steps, Tile::stages);
+  // the last r of b would always be the same clusters', which would have less to do if they are fewer than others
+  const bool keeps = clusters % columns == 0 && (columns == 1 || task->b % Tile::columns == 0);
+  if (!keeps) return;
+  const int groups = clusters / columns;
   int members = 6;
-  while (clusters % members != 0) --members;
-  task->ring_tiles = keeps ? Tile::stages / task->k_steps : 0;
-  task->teams = keeps && rows_contiguous && members > 1 ? clusters / members : 1;
+  while (groups % members != 0) --members;
+  task->teams = members > 1 ? groups / members : 1, task->abreast = columns, task->turns = 0;
+  task->kept = {Tile::stages / in_ring, Tile::stages % in_ring, in_ring, 0};
+  task->kept.shift = steps > Tile::stages ? steps - Tile::stages : (steps - task->kept.from) % steps;
 }
 
 // How many blocks ask ahead: two for each multiprocessor, so all that stay; none where X and Y fit into the L2 cache.

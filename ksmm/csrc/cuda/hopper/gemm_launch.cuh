@@ -98,7 +98,7 @@ cudaError_t launch_tile(const GemmView& view, StreamedTile<COLUMNS, STAGES> tile
   if (error != cudaSuccess) return error;
   count_tiles<Tile, rows_of_pair>(&task, view);
   const int clusters = std::min(task.tiles, machine.pairs);
-  if constexpr (Tile::in_teams) form_teams<Tile>(&task, ROWS_CONTIGUOUS, clusters);
+  if constexpr (Tile::in_teams) form_teams<Tile>(&task, clusters);
   task.ahead = blocks_ahead(view, machine);
   return launch_overlapping(streamed_kernel<T, Tile, ROWS_CONTIGUOUS>, Tile::cluster * clusters, Tile::threads,
                             Tile::shared_bytes, Tile::cluster, stream, task);

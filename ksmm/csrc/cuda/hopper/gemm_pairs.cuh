@@ -9,13 +9,15 @@ namespace ksmm::hopper {
 
 // Where a tile of a cluster is: r fastest, so that the blocks that share X run at the same time. Each such group begins
 // with another r than the one before: each of the 66 clusters of an H200 takes every 66th tile, and would else have the
-// same r for all of them, or one of few, where the last r of b may be fewer than others.
+// same r for all of them, or one of few, where the last r of b may be fewer than others. Where all r are as many,
+// clusters may have one each on purpose (GemmTask::turns).
 template <class Tile>
 struct PairPlace {
   int r, n, i, j;
   __host__ __device__ PairPlace(const GemmTask& task, int tile, int rank) {
     const int rest = tile / task.column_tiles, plane = rest / task.row_tiles;
-    const unsigned turned = tile + rest;  // for a signed one ptxas finds no registers in gemm_parted.cuh
+    // neither for a signed one, nor for a choice of two, does ptxas find registers in gemm_parted.cuh
+    const unsigned turned = tile + rest * (Tile::in_teams ? task.turns : 1u);
     r = static_cast<int>(turned % task.column_tiles) * Tile::columns;
     n = (rest % task.row_tiles * 2 + rank) * 2 * gemm_rows;
     i = plane / task.groups_j, j = plane % task.groups_j;
@@ -23,24 +25,24 @@ struct PairPlace {
 };
 
 // Which tiles a cluster has: every stride-th from the first on, before the end. Each team of clusters has a part of all
-// tiles, one after the other, so that a cluster's next tile mostly has the same i and j.
+// tiles, one after the other, so that a cluster's next tile mostly has the same i and j, and r where that is its own.
 template <class Tile>
 struct PairShare {
   int first, stride, end;
   __host__ __device__ PairShare(const GemmTask& task, int cluster, int clusters)
       : first(cluster), stride(clusters), end(task.tiles) {
     if constexpr (Tile::in_teams) {
-      const int team = cluster % task.teams, least = task.tiles / task.teams, more = task.tiles % task.teams;
+      const int group = cluster / task.abreast, groups = task.tiles / task.abreast;
+      const int team = group % task.teams, least = groups / task.teams, more = groups % task.teams;
       const int begin = least * team + (team < more ? team : more);
-      first = begin + cluster / task.teams, stride = clusters / task.teams;
-      end = begin + least + (team < more ? 1 : 0);
+      first = (begin + group / task.teams) * task.abreast + cluster % task.abreast, stride = clusters / task.teams;
+      end = (begin + least + (team < more ? 1 : 0)) * task.abreast;
     }
   }
-  // Whether the stages that the tile will have hold its W already, of an earlier tile.
-  __host__ __device__ bool keeps_weight(const GemmTask& task, int tile) const {
-    if (!Tile::in_teams || task.ring_tiles == 0) return false;
-    const int before = tile - task.ring_tiles * stride;
-    return before >= first && before / task.row_tiles == tile / task.row_tiles;
+  // How many tiles with the same i and j the cluster has had in a row when it comes to this one.
+  __host__ __device__ int tiles_before(const GemmTask& task, int tile) const {
+    const int since = tile - first, of_plane = tile % (task.row_tiles * task.column_tiles);
+    return (since < of_plane ? since : of_plane) / stride;
   }
 };
 
@@ -50,15 +52,36 @@ __device__ PairShare<Tile> own_share(const GemmTask& task) {
   return {task, static_cast<int>(blockIdx.x) / Tile::cluster, static_cast<int>(gridDim.x) / Tile::cluster};
 }
 
-// Where in c a tile is at a step. Of the blocks that share X, which run at the same time, every second one begins with
-// the second stage, so that they do not ask memory for the same bytes at the same moment. Tiles of more than three
-// stages, and of 256 columns, gain nothing by it, or lose a little (docs/gemm.md, "The second stage first").
+// Where in c a tile is at each of its steps, and at which of them the ring has its W already.
+//
+// In teams, each tile begins with the c whose W the stages have that come next, those of the tile before or of one of
+// the last. Else, of the blocks that share X, which run at the same time, every second one begins with the second
+// stage, so that they do not ask memory for the same bytes at the same moment. Tiles of more than three stages, and of
+// 256 columns, gain nothing by that, or lose a little (docs/gemm.md, "W that the ring has", "The second stage first").
 template <class Tile>
-__host__ __device__ int k_of_step(const GemmTask& task, const PairPlace<Tile>& place, int step) {
-  const int other = step ^ (place.r / Tile::columns % 2);
-  const bool exchanges = Tile::columns < 256 && task.k_steps <= 3 && other < task.k_steps;
-  return (exchanges ? other : step) * gemm_step;
-}
+struct PairSteps {
+  int all, first, kept_from = 0, kept_to = 0;
+  // Those of a tile that the cluster comes to after so many with the same i and j.
+  __host__ __device__ PairSteps(const GemmTask& task, const PairPlace<Tile>& place, int before)
+      : all(task.k_steps), first(0) {
+    if constexpr (Tile::in_teams) {
+      first = before * task.kept.shift % all;
+      if (before >= task.kept.after) kept_from = task.kept.from, kept_to = task.kept.to;
+    } else {
+      first = all <= 3 ? place.r / Tile::columns % 2 : 0;
+    }
+  }
+  __host__ __device__ int k(int step) const {
+    if constexpr (Tile::in_teams) {
+      const int at = first + step;
+      return (at < all ? at : at - all) * gemm_step;
+    } else {
+      const int other = step ^ first;
+      return (other < all ? other : step) * gemm_step;
+    }
+  }
+  __host__ __device__ bool keeps_weight(int step) const { return step >= kept_from && step < kept_to; }
+};
 
 // Asks for the first stages into the L2 cache while kernels that came before still run, which may yet write them: they
 // are not loaded before those are complete (docs/gemm.md, "Asked for ahead").
@@ -70,9 +93,10 @@ __device__ void prefetch_pairs(const GemmTask& task) {
   const auto share = own_share<Tile>(task);
   for (int tile = share.first; tile < share.end; tile += share.stride) {
     const PairPlace<Tile> place(task, tile, rank);
+    const PairSteps<Tile> steps(task, place, share.tiles_before(task, tile));
     for (int step = 0; step < task.k_steps; ++step) {
       if (left-- == 0) return;
-      const int k = k_of_step(task, place, step);
+      const int k = steps.k(step);
       for (int block = 0; block < 2; ++block)
         prefetch_x<ROWS_CONTIGUOUS>(task.x, place.n + block * gemm_rows, k, place.i, place.j);
       prefetch_box(task.weight, Keep::last_out, k, place.r + rank * (Tile::columns / Tile::cluster), place.j, place.i);
@@ -90,10 +114,11 @@ __device__ void feed_pairs(const GemmTask& task, Shared& shared, unsigned char* 
   const auto share = own_share<Tile>(task);
   for (int tile = share.first; tile < share.end; tile += share.stride) {
     const PairPlace<Tile> place(task, tile, rank);
-    const bool keeps_weight = share.keeps_weight(task, tile);
+    const PairSteps<Tile> steps(task, place, share.tiles_before(task, tile));
     for (int step = 0; step < task.k_steps; ++step, ring.advance()) {
       Barrier& full = shared.full[ring.slot];
-      const int k = k_of_step(task, place, step);
+      const int k = steps.k(step);
+      const bool keeps_weight = steps.keeps_weight(step);
       shared.empty[ring.slot].wait_for_cluster(ring.phase ^ 1);
       full.arrive_expecting(Tile::x_bytes + (keeps_weight ? 0 : Tile::weight_bytes));
       for (int block = 0; block < 2; ++block)

@@ -20,7 +20,7 @@ struct StreamedTile {
   static constexpr bool parted = columns == 256;
   static constexpr int threads = consumers + (parted ? 128 : 32);
   static constexpr bool in_teams = parted;  // the others load little of W
-  static constexpr int registers = 216, helper_registers = 24;
+  static constexpr int registers = 216, helper_registers = 40;
   static_assert(!parted || registers_suffice<consumers, registers, 128, helper_registers>,
                 "or a warpgroup would wait for ever");
   static constexpr int x_bytes = warpgroups * gemm_box;

@@ -13,6 +13,13 @@ constexpr int gemm_part = 32;          // rows of a box of Y that are stored at 
 constexpr int gemm_run = 128;          // n of such a row (wide)
 constexpr int gemm_box = 64 * 64 * 2;  // bytes of 64 n by 64 k of X, and of 64 n by 64 r of Y
 
+// What of W a cluster's ring of stages has of the tiles before (PairSteps): nothing where no steps are said.
+struct KeptWeight {
+  int after = 0;         // how many tiles with the same W the cluster must have had
+  int from = 0, to = 0;  // steps of a tile, from one on, up to another, that find W in the ring
+  int shift = 0;         // how many steps of c after the beginning of the tile before a tile begins
+};
+
 struct GemmTask {
   CUtensorMap x;       // (n, j, k, i) with rows contiguous, else (k, n, j, i)
   CUtensorMap weight;  // (k, r, j, i)
@@ -22,12 +29,13 @@ struct GemmTask {
   int k_steps;    // stages of a tile
   int row_tiles;  // tiles of n, or pairs of them in clusters
   int column_tiles;
-  int tiles;    // in all
-  int x_bytes;  // of shared memory that X has, and Y after it (single)
-  int ahead;    // blocks, from the first on, that ask for what they read while the kernel before ends
-  int teams;    // of clusters (PairShare)
-  // Tiles that fill the ring, so that after as many the same k is in the same stages again; 0 where W is not kept.
-  int ring_tiles;
+  int tiles;           // in all
+  int x_bytes;         // of shared memory that X has, and Y after it (single)
+  int ahead;           // blocks, from the first on, that ask for what they read while the kernel before ends
+  int teams = 1;       // of clusters (PairShare)
+  int abreast = 1;     // tiles of r that clusters side by side have, each one for all its tiles
+  unsigned turns = 1;  // 0 if so: else each group of tiles with the same n begins with another r
+  KeptWeight kept;
 };
 
 struct WideTask : GemmTask {
