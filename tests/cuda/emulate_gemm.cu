@@ -80,7 +80,8 @@ template <class Tile>
 bool misses_a_stage(WideTask task, const PairPlace<Tile>& place) {
   for (task.k_steps = 1; task.k_steps <= 5; ++task.k_steps) {
     std::vector<int> taken(task.k_steps);
-    const PairSteps<Tile> steps(task, place, 0);
+    PairSteps<Tile> steps(task);
+    steps.begin(task, place);
     for (int step = 0; step < task.k_steps; ++step) ++taken.at(steps.k(step) / gemm_step);
     if (taken != std::vector<int>(task.k_steps, 1)) return true;
   }

@@ -11,17 +11,20 @@
 namespace ksmm::hopper {
 
 // Whether a cluster multiplies by another W than its tile's, where it keeps what its ring has, or not by all of it, or
-// loads more of W than the ring cannot have. All tiles of a plane of which each cluster has one r have the same W.
+// loads of W what the ring has. Counts how often the cluster's next tile with the same i and j has another r.
 template <class Tile>
-bool is_wrong_weight(const GemmTask& task, const PairShare<Tile>& share) {
+bool is_wrong_weight(const GemmTask& task, const PairShare<Tile>& share, int* changes) {
   std::array<std::array<int, 4>, Tile::stages> ring = {};
   const int filling = std::max(1, Tile::stages / task.k_steps);  // tiles
-  int slot = 0, last_plane = -1, since = 0;
+  std::array<int, 3> last{-1, -1, -1};
+  int slot = 0, since = 0;
+  PairSteps<Tile> steps(task);
   for (int tile = share.first; tile < share.end; tile += share.stride) {
     const PairPlace<Tile> place(task, tile, 0);
-    const PairSteps<Tile> steps(task, place, share.tiles_before(task, tile));
-    const int plane = tile / task.column_tiles / task.row_tiles;
-    since = plane == last_plane ? since + 1 : 0, last_plane = plane;
+    steps.begin(task, place);
+    const std::array<int, 3> now{place.r, place.i, place.j};
+    since = now == last ? since + 1 : 0;
+    *changes += now[0] != last[0] && now[1] == last[1] && now[2] == last[2], last = now;
     int loads = 0;
     std::vector<int> taken(static_cast<size_t>(task.k_steps));
     for (int step = 0; step < task.k_steps; ++step, slot = (slot + 1) % Tile::stages) {
@@ -32,9 +35,16 @@ bool is_wrong_weight(const GemmTask& task, const PairShare<Tile>& share) {
     }
     if (taken != std::vector<int>(static_cast<size_t>(task.k_steps), 1)) return true;
     const int least = task.k_steps > Tile::stages ? task.k_steps - Tile::stages : Tile::stages % task.k_steps;
-    if (task.turns == 0 && loads != (since < filling ? task.k_steps : least)) return true;
+    if (loads != (Tile::in_teams && since >= filling ? least : task.k_steps)) return true;
   }
   return false;
+}
+
+// Whether clusters in teams change their r where those of b are as many: none does if they can be shared evenly, and
+// else few of those who have the first tiles of a round, or come before them.
+inline bool changes_r(const GemmTask& task, int clusters, int changes) {
+  const int columns = task.column_tiles, rounds = static_cast<int>(parts_of(task.tiles, clusters));
+  return changes > (clusters % columns == 0 ? 0 : 2 * (columns - 1) * rounds);
 }
 
 // Whether tiles of pairs of blocks are left out or taken twice, or some pair has more tiles than it must, or the last r
@@ -51,12 +61,13 @@ bool is_wrong_order(std::mt19937& random) {
   task.k_steps = any(4 * Tile::stages);
   const int clusters = std::min(pairs, task.tiles);
   if constexpr (Tile::in_teams) form_teams<Tile>(&task, clusters);
-  if (task.turns == 0 && task.column_tiles > 1 && task.b % Tile::columns != 0) return true;
+  const bool even = task.b % Tile::columns == 0;
+  int changes = 0;
   std::vector<int> taken(static_cast<size_t>(task.tiles));
   for (int pair = 0; pair < clusters; ++pair) {
     int last = 0, all = 0;
     const PairShare<Tile> share(task, pair, clusters);
-    if (is_wrong_weight(task, share)) return true;
+    if (is_wrong_weight(task, share, &changes)) return true;
     for (int tile = share.first; tile < share.end; tile += share.stride, ++all) {
       const PairPlace<Tile> place(task, tile, 0);
       const int column_tile = place.r / Tile::columns, row_tile = place.n / rows_of_pair;
@@ -68,8 +79,9 @@ bool is_wrong_order(std::mt19937& random) {
       last += column_tile == task.column_tiles - 1;
     }
     if (all == 0 || all > parts_of(task.tiles, clusters)) return true;
-    if (task.turns > 0 && task.column_tiles <= 4 && last > all / task.column_tiles + 2) return true;
+    if (!(Tile::in_teams && even) && task.column_tiles <= 4 && last > all / task.column_tiles + 2) return true;
   }
+  if (Tile::in_teams && even && changes_r(task, clusters, changes)) return true;
   return std::any_of(taken.begin(), taken.end(), [](int times) { return times != 1; });
 }
 

@@ -96,21 +96,23 @@ void count_tiles(GemmTask* task, const GemmView& view) {
 }
 
 // The ring has the last stages of the tiles before, and their W, which the next tile need not load if it has the same.
-// So that it mostly has, clusters keep an r each, and are teams of six where they can, or of fewer (docs/gemm.md, "W
-// that the ring has").
+// So that it mostly has, clusters are teams of six where they can, or of fewer, and keep an r each; where there are no
+// such teams, all are one, and all clusters keep an r but those few whose tiles have the r that are left over
+// (docs/gemm.md, "W that the ring has").
 template <class Tile>
 void form_teams(GemmTask* task, int clusters) {
   static_assert(Tile::stages == 4, "else tiles of some numbers of steps find W of different tiles at different steps");
   const int columns = task->column_tiles, steps = task->k_steps, in_ring = std::min(steps, Tile::stages);
-  // the last r of b would always be the same clusters', which would have less to do if they are fewer than others
-  const bool keeps = clusters % columns == 0 && (columns == 1 || task->b % Tile::columns == 0);
-  if (!keeps) return;
+  task->kept = {Tile::stages / in_ring, Tile::stages % in_ring, in_ring, 0};
+  task->kept.shift = steps > Tile::stages ? steps - Tile::stages : (steps - task->kept.from) % steps;
+  // where the last r of b are fewer, their clusters would have less to do than others
+  const bool keeps_r = columns == 1 || task->b % Tile::columns == 0;
+  task->turn = keeps_r ? (columns - clusters % columns) % columns : 1, task->turn_every = keeps_r ? clusters : columns;
+  if (!keeps_r || clusters % columns != 0) return;
   const int groups = clusters / columns;
   int members = 6;
   while (groups % members != 0) --members;
-  task->teams = members > 1 ? groups / members : 1, task->abreast = columns, task->turns = 0;
-  task->kept = {Tile::stages / in_ring, Tile::stages % in_ring, in_ring, 0};
-  task->kept.shift = steps > Tile::stages ? steps - Tile::stages : (steps - task->kept.from) % steps;
+  task->teams = members > 1 ? groups / members : 1, task->abreast = columns;
 }
 
 // How many blocks ask ahead: two for each multiprocessor, so all that stay; none where X and Y fit into the L2 cache.

@@ -7,17 +7,17 @@
 
 namespace ksmm::hopper {
 
-// Where a tile of a cluster is: r fastest, so that the blocks that share X run at the same time. Each such group begins
-// with another r than the one before: each of the 66 clusters of an H200 takes every 66th tile, and would else have the
-// same r for all of them, or one of few, where the last r of b may be fewer than others. Where all r are as many,
-// clusters may have one each on purpose (GemmTask::turns).
+// Where a tile of a cluster is: r fastest, so that the blocks that share X run at the same time. Groups of tiles with
+// the same n begin with another r than the ones before (GemmTask::turn). Of 66 clusters each takes every 66th tile, and
+// would else have the same r for all of them, or one of few, where the last r of b may be fewer than others; where they
+// are as many, clusters in teams shall each have one (form_teams).
 template <class Tile>
 struct PairPlace {
   int r, n, i, j;
   __host__ __device__ PairPlace(const GemmTask& task, int tile, int rank) {
     const int rest = tile / task.column_tiles, plane = rest / task.row_tiles;
-    // neither for a signed one, nor for a choice of two, does ptxas find registers in gemm_parted.cuh
-    const unsigned turned = tile + rest * (Tile::in_teams ? task.turns : 1u);
+    unsigned turned = tile + rest;  // for a signed one ptxas finds no registers in gemm_parted.cuh
+    if constexpr (Tile::in_teams) turned = tile + task.turn * (rest * task.column_tiles / task.turn_every);
     r = static_cast<int>(turned % task.column_tiles) * Tile::columns;
     n = (rest % task.row_tiles * 2 + rank) * 2 * gemm_rows;
     i = plane / task.groups_j, j = plane % task.groups_j;
@@ -39,11 +39,6 @@ struct PairShare {
       end = (begin + least + (team < more ? 1 : 0)) * task.abreast;
     }
   }
-  // How many tiles with the same i and j the cluster has had in a row when it comes to this one.
-  __host__ __device__ int tiles_before(const GemmTask& task, int tile) const {
-    const int since = tile - first, of_plane = tile % (task.row_tiles * task.column_tiles);
-    return (since < of_plane ? since : of_plane) / stride;
-  }
 };
 
 // That of the block that asks.
@@ -52,33 +47,32 @@ __device__ PairShare<Tile> own_share(const GemmTask& task) {
   return {task, static_cast<int>(blockIdx.x) / Tile::cluster, static_cast<int>(gridDim.x) / Tile::cluster};
 }
 
-// Where in c a tile is at each of its steps, and at which of them the ring has its W already.
+// Where in c a cluster's tile is at each of its steps, and at which of them the ring has its W already.
 //
-// In teams, each tile begins with the c whose W the stages have that come next, those of the tile before or of one of
-// the last. Else, of the blocks that share X, which run at the same time, every second one begins with the second
-// stage, so that they do not ask memory for the same bytes at the same moment. Tiles of more than three stages, and of
-// 256 columns, gain nothing by that, or lose a little (docs/gemm.md, "W that the ring has", "The second stage first").
+// In teams, a tile with the W of the one before begins with those c that the stages have which come next. Else, of the
+// blocks that share X, which run at the same time, every second one begins with the second stage, so that they do not
+// ask memory for the same bytes at the same moment. Tiles of more than three stages, and of 256 columns, gain nothing
+// by that, or lose a little (docs/gemm.md, "W that the ring has", "The second stage first").
 template <class Tile>
 struct PairSteps {
-  int all, first, kept_from = 0, kept_to = 0;
-  // Those of a tile that the cluster comes to after so many with the same i and j.
-  __host__ __device__ PairSteps(const GemmTask& task, const PairPlace<Tile>& place, int before)
-      : all(task.k_steps), first(0) {
+  int all, first = 0, kept_from = 0, kept_to = 0;
+  int r = -1, i = -1, j = -1, before = 0;  // tiles in a row with this W
+
+  __host__ __device__ explicit PairSteps(const GemmTask& task) : all(task.k_steps) {}
+  __host__ __device__ void begin(const GemmTask& task, const PairPlace<Tile>& place) {
     if constexpr (Tile::in_teams) {
-      first = before * task.kept.shift % all;
-      if (before >= task.kept.after) kept_from = task.kept.from, kept_to = task.kept.to;
+      const bool same = place.r == r && place.i == i && place.j == j;
+      r = place.r, i = place.i, j = place.j;
+      first = same ? (first + task.kept.shift) % all : 0, before = same ? before + 1 : 0;
+      kept_from = task.kept.from, kept_to = before >= task.kept.after ? task.kept.to : 0;
     } else {
       first = all <= 3 ? place.r / Tile::columns % 2 : 0;
     }
   }
   __host__ __device__ int k(int step) const {
-    if constexpr (Tile::in_teams) {
-      const int at = first + step;
-      return (at < all ? at : at - all) * gemm_step;
-    } else {
-      const int other = step ^ first;
-      return (other < all ? other : step) * gemm_step;
-    }
+    const int at = Tile::in_teams ? first + step : step ^ first;
+    if (at < all) return at * gemm_step;
+    return (Tile::in_teams ? at - all : step) * gemm_step;
   }
   __host__ __device__ bool keeps_weight(int step) const { return step >= kept_from && step < kept_to; }
 };
@@ -91,9 +85,10 @@ __device__ void prefetch_pairs(const GemmTask& task) {
   if (static_cast<int>(blockIdx.x) >= task.ahead) return;
   int left = 4;  // three measured as four, or less well, and so did eight, and a ring full
   const auto share = own_share<Tile>(task);
+  PairSteps<Tile> steps(task);
   for (int tile = share.first; tile < share.end; tile += share.stride) {
     const PairPlace<Tile> place(task, tile, rank);
-    const PairSteps<Tile> steps(task, place, share.tiles_before(task, tile));
+    steps.begin(task, place);
     for (int step = 0; step < task.k_steps; ++step) {
       if (left-- == 0) return;
       const int k = steps.k(step);
@@ -112,9 +107,10 @@ __device__ void feed_pairs(const GemmTask& task, Shared& shared, unsigned char* 
   constexpr int half = Tile::columns / Tile::cluster;
   Ring<Tile::stages> ring;
   const auto share = own_share<Tile>(task);
+  PairSteps<Tile> steps(task);
   for (int tile = share.first; tile < share.end; tile += share.stride) {
     const PairPlace<Tile> place(task, tile, rank);
-    const PairSteps<Tile> steps(task, place, share.tiles_before(task, tile));
+    steps.begin(task, place);
     for (int step = 0; step < task.k_steps; ++step, ring.advance()) {
       Barrier& full = shared.full[ring.slot];
       const int k = steps.k(step);

@@ -29,12 +29,14 @@ struct GemmTask {
   int k_steps;    // stages of a tile
   int row_tiles;  // tiles of n, or pairs of them in clusters
   int column_tiles;
-  int tiles;           // in all
-  int x_bytes;         // of shared memory that X has, and Y after it (single)
-  int ahead;           // blocks, from the first on, that ask for what they read while the kernel before ends
-  int teams = 1;       // of clusters (PairShare)
-  int abreast = 1;     // tiles of r that clusters side by side have, each one for all its tiles
-  unsigned turns = 1;  // 0 if so: else each group of tiles with the same n begins with another r
+  int tiles;        // in all
+  int x_bytes;      // of shared memory that X has, and Y after it (single)
+  int ahead;        // blocks, from the first on, that ask for what they read while the kernel before ends
+  int teams = 1;    // of clusters (PairShare)
+  int abreast = 1;  // tiles of r that clusters side by side have, each one for all its tiles
+  // By how many r groups of tiles with the same n turn after so many tiles in all (PairPlace, of tiles in teams).
+  unsigned turn = 0;
+  int turn_every = 1;
   KeptWeight kept;
 };
 
