@@ -72,8 +72,24 @@ def test_blocks_that_stay(operator, name: str, dtype: torch.dtype, layout: str, 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize(("layout", "d"), [("batch_last", 3), ("batch_first", 1)])
-# one stage of c, two and four, which the ring holds a whole number of times, and three, which it does not
-@pytest.mark.parametrize(("b", "c"), [(256, 256), (256, 200), (200, 40), (72, 128), (256, 136)])
+# One stage of c, two and four, which the ring holds a whole number of times, and three, six, nine and seventeen, which
+# it does not; two tiles of r, which clusters have one each of, also if c ends within a stage, and four, which 66 clusters
+# cannot share evenly; and the last tile narrower than others.
+@pytest.mark.parametrize(
+    ("b", "c"),
+    [
+        (256, 256),
+        (256, 200),
+        (200, 40),
+        (72, 128),
+        (256, 136),
+        (256, 1032),
+        (512, 520),
+        (1024, 330),
+        (1024, 136),
+        (500, 520),
+    ],
+)
 @pytest.mark.parametrize("batch", [6_200, 25_088])
 def test_weight_that_a_ring_keeps(
     operator, dtype: torch.dtype, layout: str, d: int, b: int, c: int, batch: int
