@@ -96,9 +96,9 @@ void count_tiles(GemmTask* task, const GemmView& view) {
 }
 
 // The ring has the last stages of the tiles before, and their W, which the next tile need not load if it has the same.
-// So that it mostly has, clusters are teams of six where they can, or of fewer, and keep an r each; where there are no
-// such teams, all are one, and all clusters keep an r but those few whose tiles have the r that are left over
-// (docs/gemm.md, "W that the ring has").
+// So that it mostly has, clusters are teams of six or eleven where they can, or of fewer, and keep an r each; where
+// they cannot share the r evenly they are all together, and all but a few keep one (docs/gemm.md, "W that the ring
+// has").
 template <class Tile>
 void form_teams(GemmTask* task, int clusters) {
   static_assert(Tile::stages == 4, "else tiles of some numbers of steps find W of different tiles at different steps");
@@ -110,7 +110,7 @@ void form_teams(GemmTask* task, int clusters) {
   task->turn = keeps_r ? (columns - clusters % columns) % columns : 1, task->turn_every = keeps_r ? clusters : columns;
   if (!keeps_r || clusters % columns != 0) return;
   const int groups = clusters / columns;
-  int members = 6;
+  int members = steps > Tile::stages ? 11 : 6;
   while (groups % members != 0) --members;
   task->teams = members > 1 ? groups / members : 1, task->abreast = columns;
 }
