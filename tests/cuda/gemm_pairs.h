@@ -58,7 +58,7 @@ bool is_wrong_order(std::mt19937& random) {
   task.groups_j = any(4), task.row_tiles = any(100), task.column_tiles = std::array{1, any(3), any(16)}.at(any(3) - 1);
   task.b = task.column_tiles * Tile::columns - (any(3) == 1 ? 8 : 0);
   task.tiles = planes * task.groups_j * task.row_tiles * task.column_tiles;
-  task.k_steps = any(4 * Tile::stages);
+  task.k_steps = any(any(2) == 1 ? Tile::stages : 4 * Tile::stages);
   const int clusters = std::min(pairs, task.tiles);
   if constexpr (Tile::in_teams) form_teams<Tile>(&task, clusters);
   const bool even = task.b % Tile::columns == 0;
