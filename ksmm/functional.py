@@ -56,7 +56,9 @@ def ks_matmul(
         bias: shape (a·b·d,), of the dtype and device of x; None for none.
 
     Returns:
-        Shape (..., a·b·d) in batch_first, (a·b·d, ...) in batch_last; dtype and device of x (after autocast).
+        Shape (..., a·b·d) in batch_first, (a·b·d, ...) in batch_last; dtype and device of x (after autocast). In which
+        order sums are added is not said: it depends on the implementation and the sizes, and with "kernel" on a GPU
+        also on where in the batch a row is.
 
     Raises:
         ValueError: unknown layout or implementation; shapes, dtypes or devices that do not fit; a problem that the
