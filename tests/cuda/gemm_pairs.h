@@ -53,15 +53,17 @@ inline bool changes_r(const GemmTask& task, int clusters, int changes) {
 template <class Tile>
 bool is_wrong_order(std::mt19937& random) {
   const auto any = [&](int most) { return std::uniform_int_distribution<int>(1, most)(random); };
-  const int pairs = std::array<int, 3>{39, 57, 66}.at(any(3) - 1), planes = any(60);
+  const bool is_wide = any(8) == 1;  // more tiles of r than pairs
+  const int pairs = std::array<int, 3>{39, 57, 66}.at(any(3) - 1), planes = any(is_wide ? 3 : 60);
   GemmTask task;
-  task.groups_j = any(4), task.row_tiles = any(100), task.column_tiles = std::array{1, any(3), any(16)}.at(any(3) - 1);
+  task.groups_j = any(4), task.row_tiles = any(is_wide ? 5 : 100);
+  task.column_tiles = is_wide ? 50 + any(300) : std::array{1, any(3), any(16)}.at(any(3) - 1);
   task.b = task.column_tiles * Tile::columns - (any(3) == 1 ? 8 : 0);
   task.tiles = planes * task.groups_j * task.row_tiles * task.column_tiles;
   task.k_steps = any(any(2) == 1 ? Tile::stages : 4 * Tile::stages);
   const int clusters = std::min(pairs, task.tiles);
   if constexpr (Tile::in_teams) form_teams<Tile>(&task, clusters);
-  const bool even = task.b % Tile::columns == 0;
+  const bool even = task.b % Tile::columns == 0 && task.column_tiles <= clusters;
   int changes = 0;
   std::vector<int> taken(static_cast<size_t>(task.tiles));
   for (int pair = 0; pair < clusters; ++pair) {

@@ -105,8 +105,9 @@ void form_teams(GemmTask* task, int clusters) {
   const int columns = task->column_tiles, steps = task->k_steps, in_ring = std::min(steps, Tile::stages);
   task->kept = {Tile::stages / in_ring, Tile::stages % in_ring, in_ring, 0};
   task->kept.shift = steps > Tile::stages ? steps - Tile::stages : (steps - task->kept.from) % steps;
-  // where the last r of b are fewer, their clusters would have less to do than others
-  const bool keeps_r = columns == 1 || task->b % Tile::columns == 0;
+  // Where the last r of b are fewer, their clusters would have less to do than others. With more tiles of r than
+  // clusters none can keep one, and turns by that many might be more than 32 bits hold.
+  const bool keeps_r = columns == 1 || (task->b % Tile::columns == 0 && columns <= clusters);
   task->turn = keeps_r ? (columns - clusters % columns) % columns : 1, task->turn_every = keeps_r ? clusters : columns;
   if (!keeps_r || clusters % columns != 0) return;
   const int groups = clusters / columns;
