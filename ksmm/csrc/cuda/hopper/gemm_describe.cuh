@@ -102,9 +102,9 @@ void count_tiles(GemmTask* task, const GemmView& view) {
 template <class Tile>
 void form_teams(GemmTask* task, int clusters) {
   static_assert(Tile::stages == 4, "else tiles of some numbers of steps find W of different tiles at different steps");
-  const int columns = task->column_tiles, steps = task->k_steps, in_ring = std::min(steps, Tile::stages);
-  task->kept = {Tile::stages / in_ring, Tile::stages % in_ring, in_ring, 0};
-  task->kept.shift = steps > Tile::stages ? steps - Tile::stages : (steps - task->kept.from) % steps;
+  const int columns = task->column_tiles, steps = task->k_steps, most = std::min(steps, Tile::stages);
+  const int from = Tile::stages % most;  // steps whose stage had another c, as the first of three in four stages
+  task->in_ring = {Tile::stages / most, from, most, steps > most ? steps - most : (steps - from) % steps};
   // Where the last r of b are fewer, their clusters would have less to do than others. With more tiles of r than
   // clusters none can keep one, and turns by that many might be more than 32 bits hold.
   const bool keeps_r = columns == 1 || (task->b % Tile::columns == 0 && columns <= clusters);

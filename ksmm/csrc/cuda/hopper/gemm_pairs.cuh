@@ -63,8 +63,8 @@ struct PairSteps {
     if constexpr (Tile::in_teams) {
       const bool same = place.r == r && place.i == i && place.j == j;
       r = place.r, i = place.i, j = place.j;
-      first = same ? (first + task.kept.shift) % all : 0, before = same ? before + 1 : 0;
-      kept_from = task.kept.from, kept_to = before >= task.kept.after ? task.kept.to : 0;
+      first = same ? (first + task.in_ring.shift) % all : 0, before = same ? before + 1 : 0;
+      kept_from = task.in_ring.from, kept_to = before >= task.in_ring.after ? task.in_ring.to : 0;
     } else {
       first = all <= 3 ? place.r / Tile::columns % 2 : 0;
     }

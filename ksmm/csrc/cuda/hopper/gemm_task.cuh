@@ -14,7 +14,7 @@ constexpr int gemm_run = 128;          // n of such a row (wide)
 constexpr int gemm_box = 64 * 64 * 2;  // bytes of 64 n by 64 k of X, and of 64 n by 64 r of Y
 
 // What of W a cluster's ring of stages has of the tiles before (PairSteps): nothing where no steps are said.
-struct KeptWeight {
+struct WeightInRing {
   int after = 0;         // how many tiles with the same W the cluster must have had
   int from = 0, to = 0;  // steps of a tile, from one on, up to another, that find W in the ring
   int shift = 0;         // how many steps of c after the beginning of the tile before a tile begins
@@ -37,7 +37,7 @@ struct GemmTask {
   // By how many r groups of tiles with the same n turn after so many tiles in all (PairPlace, of tiles in teams).
   unsigned turn = 0;
   int turn_every = 1;
-  KeptWeight kept;
+  WeightInRing in_ring;
 };
 
 struct WideTask : GemmTask {
