@@ -112,6 +112,22 @@ def test_who_is_close_to_the_best_is_timed_in_turns(fake_configurations, times, 
     assert (entry.configuration, entry.configuration_ms) == ("slow tile", 1.08)
 
 
+@pytest.mark.parametrize(
+    ("untuned", "best"),
+    [((1.06, 1.01, 1.07), "bad tile"), ((1.06, 1.04, 1.07), "good tile"), ((0.9, 0.9, 0.9), "bad tile")],
+)
+def test_the_cost_models_choice_stays_where_another_is_not_surely_faster(
+    fake_configurations, times, own_file, monkeypatch, untuned: tuple[float, ...], best: str
+) -> None:
+    turns = {"kernel bad tile": [1.0, *untuned], "kernel good tile": [1.0, 1.02, 1.0, 1.0]}  # the first is a trial
+    timed_in_order(monkeypatch, times, turns)
+    monkeypatch.setattr(contest, "FINALISTS", 2)
+    tune(tasks(), own_file, protocol=QUICK)
+    (entry,) = read_tuning(own_file).entries
+    assert entry.configuration == best
+    assert entry.untuned_ms == sorted(untuned)[1]
+
+
 def test_a_rival_that_is_close_to_the_kernel_is_timed_in_turns_with_it(
     needs_kernel, times, own_file, monkeypatch
 ) -> None:
