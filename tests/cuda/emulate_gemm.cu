@@ -94,6 +94,7 @@ bool is_wrong(const GemmView& view) {
   task.rows = static_cast<int>(view.rows), task.b = static_cast<int>(view.b);
   task.groups_j = static_cast<int>(view.groups_j);
   count_tiles<Tile, rows_of_pair>(&task, view);
+  task.planes = planes_side_by_side(view);
   const WideBoxes boxes = boxes_of_wide<Tile>(view);
   std::vector<int> box(Tile::box_bytes / 2, unknown), written(view.groups_i * view.b * view.groups_j * view.rows);
   if (put<Tile>(box)) return true;

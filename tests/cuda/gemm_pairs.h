@@ -47,6 +47,14 @@ inline bool changes_r(const GemmTask& task, int clusters, int changes) {
   return changes > (clusters % columns == 0 ? 0 : 2 * (columns - 1) * rounds);
 }
 
+// Whether the planes of a group are not neighbours with the same n and r as the first of them.
+template <class Tile>
+bool is_apart(const GemmTask& task, int tile, const PairPlace<Tile>& place) {
+  if (Tile::in_teams) return false;
+  const PairPlace<Tile> first(task, tile - tile % task.planes, 0);
+  return place.r != first.r || place.n != first.n || place.i != first.i || place.j != first.j + tile % task.planes;
+}
+
 // Whether tiles of pairs of blocks are left out or taken twice, or some pair has more tiles than it must, or the last r
 // of b, where it is fewer, more often than others where there are few tiles of r, on as many pairs as there are on
 // Hopper's kinds; or another W.
@@ -56,13 +64,18 @@ bool is_wrong_order(std::mt19937& random) {
   const bool is_wide = any(8) == 1;  // more tiles of r than pairs
   const int pairs = std::array<int, 3>{39, 57, 66}.at(any(3) - 1), planes = any(is_wide ? 3 : 60);
   GemmTask task;
-  task.groups_j = any(4), task.row_tiles = any(is_wide ? 5 : 100);
+  task.groups_j = any(any(2) == 1 ? 4 : 12), task.row_tiles = any(is_wide ? 5 : 100);
   task.column_tiles = is_wide ? 50 + any(300) : std::array{1, any(3), any(16)}.at(any(3) - 1);
   task.b = task.column_tiles * Tile::columns - (any(3) == 1 ? 8 : 0);
   task.tiles = planes * task.groups_j * task.row_tiles * task.column_tiles;
   task.k_steps = any(any(2) == 1 ? Tile::stages : 4 * Tile::stages);
   const int clusters = std::min(pairs, task.tiles);
-  if constexpr (Tile::in_teams) form_teams<Tile>(&task, clusters);
+  GemmView view = {};
+  view.rows_contiguous = any(4) > 1, view.groups_j = task.groups_j, view.c = task.k_steps * gemm_step;
+  if constexpr (Tile::in_teams)
+    form_teams<Tile>(&task, clusters);
+  else
+    task.planes = planes_side_by_side(view);
   const bool even = task.b % Tile::columns == 0 && task.column_tiles <= clusters;
   int changes = 0;
   std::vector<int> taken(static_cast<size_t>(task.tiles));
@@ -74,7 +87,7 @@ bool is_wrong_order(std::mt19937& random) {
       const PairPlace<Tile> place(task, tile, 0);
       const int column_tile = place.r / Tile::columns, row_tile = place.n / rows_of_pair;
       if (place.r % Tile::columns != 0 || column_tile >= task.column_tiles || row_tile >= task.row_tiles ||
-          place.i >= planes || place.j >= task.groups_j)
+          place.i >= planes || place.j >= task.groups_j || is_apart(task, tile, place))
         return true;
       const int plane = place.i * task.groups_j + place.j;
       ++taken.at(static_cast<size_t>((plane * task.row_tiles + row_tile) * task.column_tiles + column_tile));

@@ -116,6 +116,17 @@ void form_teams(GemmTask* task, int clusters) {
   task->teams = members > 1 ? groups / members : 1, task->abreast = columns;
 }
 
+// How many planes follow each other in time before another r or n does: up to four in batch_last, whose rows of X and Y
+// are neighbours in memory, and whose blocks come between those that read the same X. Tiles of a single stage of c lose
+// by it, and those of many gain nothing (docs/gemm.md, "Planes side by side").
+inline int planes_side_by_side(const GemmView& view) {
+  const int64_t steps = parts_of(view.c, gemm_step);
+  if (!view.rows_contiguous || steps < 2 || steps > 6) return 1;
+  int planes = 4;
+  while (view.groups_j % planes != 0) --planes;
+  return planes;
+}
+
 // How many blocks ask ahead: two for each multiprocessor, so all that stay; none where X and Y fit into the L2 cache.
 // There X is what the kernel before wrote or read, and asking took a microsecond of 5 to 10 (docs/gemm.md, "Asked for
 // ahead").

@@ -98,7 +98,10 @@ cudaError_t launch_tile(const GemmView& view, StreamedTile<COLUMNS, STAGES> tile
   if (error != cudaSuccess) return error;
   count_tiles<Tile, rows_of_pair>(&task, view);
   const int clusters = std::min(task.tiles, machine.pairs);
-  if constexpr (Tile::in_teams) form_teams<Tile>(&task, clusters);
+  if constexpr (Tile::in_teams)
+    form_teams<Tile>(&task, clusters);
+  else
+    task.planes = planes_side_by_side(view);
   task.ahead = blocks_ahead(view, machine);
   return launch_overlapping(streamed_kernel<T, Tile, ROWS_CONTIGUOUS>, Tile::cluster * clusters, Tile::threads,
                             Tile::shared_bytes, Tile::cluster, stream, task);
@@ -119,6 +122,7 @@ cudaError_t launch_tile(const GemmView& view, AlternatingTile<COLUMNS, STAGES, W
       error = describe_gemm(&task, view, Tile::columns / Tile::cluster, Tile::paired ? gemm_part : 64);
     if (error != cudaSuccess) return error;
     count_tiles<Tile, rows_of_pair>(&task, view);
+    task.planes = planes_side_by_side(view);
     task.ahead = blocks_ahead(view, machine);
     return launch_overlapping(alternating_kernel<T, Tile, ROWS_CONTIGUOUS>,
                               Tile::cluster * std::min(task.tiles, machine.pairs), Tile::threads, Tile::shared_bytes,

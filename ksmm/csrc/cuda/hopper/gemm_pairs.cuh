@@ -7,19 +7,22 @@
 
 namespace ksmm::hopper {
 
-// Where a tile of a cluster is: r fastest, so that the blocks that share X run at the same time. Groups of tiles with
-// the same n begin with another r than the ones before (GemmTask::turn). Of 66 clusters each takes every 66th tile, and
-// would else have the same r for all of them, or one of few, where the last r of b may be fewer than others; where they
-// are as many, clusters in teams shall each have one (form_teams).
+// Where a tile of a cluster is: planes that are neighbours in memory follow each other in time (GemmTask::planes), then
+// r, so that the blocks that share X run at nearly the same time, then n. Groups of tiles with the same n begin with
+// another r than the ones before (GemmTask::turn). Of 66 clusters each takes every 66th tile, and would else have the
+// same r for all of them, or one of few, where the last r of b may be fewer than others; where they are as many,
+// clusters in teams shall each have one (form_teams).
 template <class Tile>
 struct PairPlace {
   int r, n, i, j;
   __host__ __device__ PairPlace(const GemmTask& task, int tile, int rank) {
-    const int rest = tile / task.column_tiles, plane = rest / task.row_tiles;
-    unsigned turned = tile + rest;  // for a signed one ptxas finds no registers in gemm_parted.cuh
+    const int of_planes = Tile::in_teams ? tile : tile / task.planes;
+    const int rest = of_planes / task.column_tiles, group = rest / task.row_tiles;
+    unsigned turned = of_planes + rest;  // for a signed one ptxas finds no registers in gemm_parted.cuh
     if constexpr (Tile::in_teams) turned = tile + task.turn * (rest * task.column_tiles / task.turn_every);
     r = static_cast<int>(turned % task.column_tiles) * Tile::columns;
     n = (rest % task.row_tiles * 2 + rank) * 2 * gemm_rows;
+    const int plane = Tile::in_teams ? group : group * task.planes + tile % task.planes;
     i = plane / task.groups_j, j = plane % task.groups_j;
   }
 };

@@ -38,6 +38,7 @@ struct GemmTask {
   unsigned turn = 0;
   int turn_every = 1;
   WeightInRing in_ring;
+  int planes = 1;  // neighbouring j that clusters side by side have before another r and n (PairPlace)
 };
 
 struct WideTask : GemmTask {
