@@ -117,14 +117,13 @@ void form_teams(GemmTask* task, int clusters) {
 }
 
 // How many planes follow each other in time before another r or n does: up to four in batch_last, whose rows of X and Y
-// are neighbours in memory, and whose blocks come between those that read the same X. Tiles of a single stage of c lose
-// by it, and those of many gain nothing (docs/gemm.md, "Planes side by side").
+// are neighbours in memory, and whose blocks come between those that read the same X. Up to 128 of c this pays where
+// they are all planes of an i, and for more than 384 not at all (docs/gemm.md, "Planes side by side").
 inline int planes_side_by_side(const GemmView& view) {
   const int64_t steps = parts_of(view.c, gemm_step);
-  if (!view.rows_contiguous || steps < 2 || steps > 6) return 1;
   int planes = 4;
   while (view.groups_j % planes != 0) --planes;
-  return planes;
+  return view.rows_contiguous && steps >= (planes == view.groups_j ? 2 : 3) && steps <= 6 ? planes : 1;
 }
 
 // How many blocks ask ahead: two for each multiprocessor, so all that stay; none where X and Y fit into the L2 cache.
