@@ -105,9 +105,8 @@ class Contest:
         rivals = [get_implementation(name) for name in RIVALS if name not in self._excluded]
         compared = self._in_turns({best: timed[best][-1:], **self._once(rivals)})
         rivals_ms = {one.name: _milliseconds(of) for one, of in compared.items() if one is not best}
-        overall = {self._kernel.name: _milliseconds(compared[best]) / _TIE, **rivals_ms}
         return {
-            "implementation": min(overall, key=overall.__getitem__),
+            "implementation": _surely_fastest(compared, best, self._kernel.name),
             "configuration": best.configuration,
             "configuration_ms": _milliseconds(timed[best]),
             "untuned": self._untuned(),
@@ -199,6 +198,20 @@ def _surely_best(timed: Times, untuned: Configured) -> Configured:
     best = min(turns, key=lambda one: statistics.median(turns[one]))
     compared = len(turns.get(untuned, ())) > 1
     return untuned if compared and min(turns[untuned]) <= max(turns[best]) else best
+
+
+def _surely_fastest(compared: Times, best: Configured, kernel: str) -> str:
+    """The name of the fastest implementation; the kernel unless it was slower at each of its turns than a rival at any.
+
+    As between configurations: of seven large products that were tuned at the power limit three had a rival for their
+    choice that took 1.04 to 1.09 times as long as the kernel in the next sweep.
+    """
+    of_kernel = [of.median_s for of in compared[best]]
+    overall = {kernel: statistics.median(of_kernel) / _TIE}
+    for one, turns in compared.items():
+        if one is not best and max(of.median_s for of in turns) < min(of_kernel):
+            overall[one.name] = _seconds(turns)
+    return min(overall, key=overall.__getitem__)
 
 
 def _seconds(turns: list[Measurement]) -> float:

@@ -140,6 +140,19 @@ def test_a_rival_that_is_close_to_the_kernel_is_timed_in_turns_with_it(
     assert entry.implementation == "kernel"
 
 
+@pytest.mark.parametrize(
+    ("rival", "kernel", "choice"),
+    [((0.92, 0.94, 0.93), (1.0, 0.93, 1.0), "kernel"), ((0.92, 0.94, 0.93), (1.0, 0.95, 1.0), "bmm")],
+)
+def test_a_rival_is_the_choice_only_where_it_is_faster_at_each_of_their_turns(
+    needs_kernel, times, own_file, monkeypatch, rival: tuple, kernel: tuple, choice: str
+) -> None:
+    timed_in_order(monkeypatch, times, {"kernel": list(kernel), "bmm": list(rival)})
+    tune(tasks(), own_file, protocol=QUICK)
+    (entry,) = read_tuning(own_file).entries
+    assert (entry.implementation, entry.rivals_ms) == (choice, {"bmm": 0.93})
+
+
 def test_it_says_what_it_was_measured_with(needs_kernel, own_file) -> None:
     tune(tasks(), own_file, protocol=QUICK)
     tuning = read_tuning(own_file)
