@@ -204,7 +204,7 @@ def _surely_fastest(compared: Times, best: Configured, kernel: str) -> str:
     """The name of the fastest implementation; the kernel unless it was slower at each of its turns than a rival at any.
 
     As between configurations: of seven large products that were tuned at the power limit three had a rival for their
-    choice that took 1.04 to 1.09 times as long as the kernel in the next sweep.
+    choice that took 1.08 and 1.09 times as long as the kernel in the next sweep.
     """
     of_kernel = [of.median_s for of in compared[best]]
     overall = {kernel: statistics.median(of_kernel) / _TIE}
