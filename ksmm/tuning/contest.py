@@ -207,7 +207,7 @@ def _surely_fastest(compared: Times, best: Configured, kernel: str) -> str:
     choice that took 1.08 and 1.09 times as long as the kernel in the next sweep.
     """
     of_kernel = [of.median_s for of in compared[best]]
-    overall = {kernel: statistics.median(of_kernel) / _TIE}
+    overall = {kernel: _seconds(compared[best]) / _TIE}
     for one, turns in compared.items():
         if one is not best and max(of.median_s for of in turns) < min(of_kernel):
             overall[one.name] = _seconds(turns)

@@ -38,7 +38,9 @@ struct GemmTask {
   unsigned turn = 0;
   int turn_every = 1;
   WeightInRing in_ring;
-  int planes = 1;  // neighbouring j that clusters side by side have before another r and n (PairPlace)
+  // Neighbouring j that clusters side by side have before another r and n (PairPlace). Further up ptxas serialises the
+  // products of 256 columns (tests/cuda/test_compiles.py).
+  int planes = 1;
 };
 
 struct WideTask : GemmTask {
