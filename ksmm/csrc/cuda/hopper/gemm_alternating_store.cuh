@@ -82,9 +82,9 @@ struct AlternatingOutlet {
       for (int of = 0; of < 2; ++of) {
         const unsigned char* part = boxes + of * gemm_box + row * 128;
         if constexpr (ROWS_CONTIGUOUS)
-          store_box<true>(task.y, part, n + of * 64, r + pair * 64 + row, i, j);
+          store_box<true>(task, part, n + of * 64, r + pair * 64 + row, i, j);
         else
-          store_box<false>(task.y, part, n + pair * 64 + row, r + of * 64, i, j);
+          store_box<false>(task, part, n + pair * 64 + row, r + of * 64, i, j);
       }
     commit_stores();
   }
@@ -129,9 +129,9 @@ struct WideOutlet {
       synchronize(barrier, 128);
       if (sender) {
         if (is_run(task, n))
-          store_and_forget(task.y_runs, box, 0, n / gemm_run, j, r0 + first, i);
+          store_keeping(task.y_runs, box, task.y_keep, 0, n / gemm_run, j, r0 + first, i);
         else if (n < task.rows)
-          store_and_forget(task.y, box, n, j, r0 + first, i);
+          store_keeping(task.y, box, task.y_keep, n, j, r0 + first, i);
         commit_stores();
       }
     }

@@ -31,11 +31,21 @@ inline TensorBox gemm_weight(const GemmView& view, int box_columns) {
           {gemm_step, box_columns, 1, 1}};
 }
 
+// How long Y stays in the L2 cache. It leaves first, so that X stays for the other blocks that read it, and where both
+// find room for whoever reads it next. In batch_last no more of Y than of X, too large for the cache, leaves in its
+// turn instead, which takes 0.98 to 1.00 of the time (docs/gemm.md, "Y that leaves in its turn").
+inline Keep keep_of_y(const GemmView& view) {
+  constexpr int64_t in_cache = 64 << 20;
+  const int64_t features = view.groups_i * view.groups_j * (view.b + view.c);
+  const bool in_turn = view.rows_contiguous && view.b <= view.c && 2 * features * view.rows > in_cache;
+  return in_turn ? Keep::normal : Keep::first_out;
+}
+
 // X, the bias and the sizes, which all gemm kernels are told.
 inline cudaError_t describe_x(GemmTask* task, const GemmView& view) {
   task->bias = view.bias;
   task->b = static_cast<int>(view.b), task->groups_j = static_cast<int>(view.groups_j);
-  task->k_steps = static_cast<int>((view.c + gemm_step - 1) / gemm_step);
+  task->k_steps = static_cast<int>((view.c + gemm_step - 1) / gemm_step), task->y_keep = keep_of_y(view);
   return describe_tensor(&task->x, view.x, view.dtype, gemm_rows_by_features(view, view.x_strides, view.c), 128);
 }
 

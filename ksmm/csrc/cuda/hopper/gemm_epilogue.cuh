@@ -27,31 +27,32 @@ __device__ inline void prefetch_x(const CUtensorMap& map, int n, int k, int i, i
     prefetch_box(map, Keep::normal, k, n, j, i);
 }
 
-// As store(), for bytes that are not read again: they leave the L2 cache first.
-__device__ inline void store_and_forget(const CUtensorMap& map, const void* shared, int c0, int c1, int c2, int c3) {
+// As store(), for bytes that stay in the L2 cache so long.
+__device__ inline void store_keeping(const CUtensorMap& map, const void* shared, Keep keep, int c0, int c1, int c2,
+                                     int c3) {
   asm volatile(
       "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group.L2::cache_hint [%1, {%2, %3, %4, %5}], [%0], %6;" ::"r"(
           shared_address(shared)),
-      "l"(&map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "l"(static_cast<uint64_t>(Keep::first_out))
+      "l"(&map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "l"(static_cast<uint64_t>(keep))
       : "memory");
 }
 
-__device__ inline void store_and_forget(const CUtensorMap& map, const void* shared, int c0, int c1, int c2, int c3,
-                                        int c4) {
+__device__ inline void store_keeping(const CUtensorMap& map, const void* shared, Keep keep, int c0, int c1, int c2,
+                                     int c3, int c4) {
   asm volatile(
       "cp.async.bulk.tensor.5d.global.shared::cta.bulk_group.L2::cache_hint [%1, {%2, %3, %4, %5, %6}], [%0], %7;" ::
           "r"(shared_address(shared)),
-      "l"(&map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), "l"(static_cast<uint64_t>(Keep::first_out))
+      "l"(&map), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), "l"(static_cast<uint64_t>(keep))
       : "memory");
 }
 
 // Stores 64 n by 64 r of Y, without what lies beyond b and the batch.
 template <bool ROWS_CONTIGUOUS>
-__device__ inline void store_box(const CUtensorMap& map, const void* shared, int n, int r, int i, int j) {
+__device__ inline void store_box(const GemmTask& task, const void* shared, int n, int r, int i, int j) {
   if constexpr (ROWS_CONTIGUOUS)
-    store_and_forget(map, shared, n, j, r, i);
+    store_keeping(task.y, shared, task.y_keep, n, j, r, i);
   else
-    store_and_forget(map, shared, r, n, j, i);
+    store_keeping(task.y, shared, task.y_keep, r, n, j, i);
 }
 
 // Keeps the compiler from moving the sums about while products are under way, which would serialise them.
@@ -155,7 +156,7 @@ struct Outlet {
       fence_for_engines();
       synchronize(barrier, 128);
       if (sender) {
-        store_box<ROWS_CONTIGUOUS>(task.y, box, n, r0 + first, i, j);
+        store_box<ROWS_CONTIGUOUS>(task, box, n, r0 + first, i, j);
         commit_stores();
       }
     }

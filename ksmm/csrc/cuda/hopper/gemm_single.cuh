@@ -149,7 +149,7 @@ __device__ void store_single(const GemmTask& task, const SinglePlace<Tile>& plac
   __syncthreads();
   const int box = threadIdx.x, r = place.r + Tile::r_of_box(box);
   if (box >= Tile::boxes || r >= task.b) return;
-  store_box<ROWS_CONTIGUOUS>(task.y, boxes + box * gemm_box, place.n + Tile::n_of_box(box), r, place.i, place.j);
+  store_box<ROWS_CONTIGUOUS>(task, boxes + box * gemm_box, place.n + Tile::n_of_box(box), r, place.i, place.j);
   commit_stores();
   wait_for_store_reads<0>();
 }

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "copy.cuh"
+
 namespace ksmm::hopper {
 
 constexpr int gemm_step = 64;          // k of a stage: 128 bytes, the widest swizzle
@@ -25,6 +27,7 @@ struct GemmTask {
   CUtensorMap weight;  // (k, r, j, i)
   CUtensorMap y;       // as x
   const void* bias;
+  Keep y_keep = Keep::first_out;  // keep_of_y
   int b, groups_j;
   int k_steps;    // stages of a tile
   int row_tiles;  // tiles of n, or pairs of them in clusters
