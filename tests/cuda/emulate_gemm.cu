@@ -28,6 +28,7 @@ GemmView any_view(std::mt19937& random, bool rows_contiguous, int most_b) {
   GemmView view = {};
   view.rows_contiguous = rows_contiguous;
   view.groups_i = any(2), view.groups_j = any(3), view.b = any(most_b);
+  view.c = view.b + (any(2) == 1 ? 8 * any(100) : 0);         // long sums, or not
   view.rows = any(2) == 1 ? 8 * any(70) : gemm_run * any(4);  // the copy engine takes multiples of 16 bytes
   if (rows_contiguous) {
     view.y_strides = {view.b * view.groups_j * view.rows, view.rows, 1, view.groups_j * view.rows};
@@ -55,7 +56,7 @@ template <class Tile>
 bool put(std::vector<int>& box) {
   using Outlet = WideOutlet<float16, Tile>;
   for (int block = 0; block < Tile::blocks; ++block)
-    for (int column = 0; column < gemm_part; column += 16)
+    for (int column = 0; column < Tile::part; column += 16)
       for (int warp = 0; warp < 4; ++warp)
         for (int matrix = 0; matrix < 4; ++matrix) {
           int banks = 0;
@@ -104,8 +105,8 @@ bool is_wrong(const GemmView& view) {
       if (misses_a_stage(task, place)) return true;
       const bool run = WideOutlet<float16, Tile>::is_run(task, place.n);
       const TensorBox& tensor = run ? boxes.runs : boxes.rows;
-      for (int r0 = place.r; r0 < place.r + Tile::columns && place.n < task.rows; r0 += gemm_part)
-        for (int at = 0; at < tensor.box[0] * gemm_part; ++at) {
+      for (int r0 = place.r; r0 < place.r + Tile::columns && place.n < task.rows; r0 += Tile::part)
+        for (int at = 0; at < tensor.box[0] * tensor.box[run ? 3 : 2]; ++at) {
           const int64_t n = at % tensor.box[0], r = r0 + at / tensor.box[0];
           const int64_t to = run ? element(tensor, {n, place.n / gemm_run, place.j, r, place.i})
                                  : element(tensor, {place.n + n, place.j, r, place.i});
@@ -302,7 +303,7 @@ int count_wrong(std::mt19937& random, GemmTile tile, bool rows_contiguous, int m
   int wrong = 0;
   for (int at = 0; at < cases; ++at) {
     const GemmView view = any_view(random, rows_contiguous, most_b);
-    wrong += with_gemm_tile(tile, [&](auto chosen) { return is_wrong_of(chosen, view); });
+    wrong += with_gemm_tile(tile, view, [&](auto chosen) { return is_wrong_of(chosen, view); });
   }
   const char* const layout = rows_contiguous ? "n contiguous" : "r contiguous";
   std::printf("%d r, %d blocks, %s: %d of %d wrong\n", tile.columns, tile.blocks, layout, wrong, cases);

@@ -94,6 +94,7 @@ OWN_BATCHES = {
 OWN_PATTERNS = {
     "strict": (((40, 90, 260, 1), 3203), ((40, 120, 130, 1), 3203)),
     "gemm streamed 256": (((3, 40, 200, 1), 6200), ((2, 512, 328, 1), 6200)),
+    "gemm wide 192": (((1, 200, 456, 2), 392),),  # sums that are long enough for a stage more
 }
 """For the configuration of that name alone, with so many rows: enough for the tiles that only large problems get, and
 for pairs of blocks that keep W for the next tile."""

@@ -54,8 +54,9 @@ def test_runs_of_rows(operator, name: str, dtype: torch.dtype, entries: tuple[in
 
 
 @pytest.mark.parametrize("name", WIDE)
-def test_tiles_of_every_multiprocessor(operator, name: str) -> None:
-    check(operator, name, Problem(Pattern(1, 384, 96, 5), 25_088, torch.float16, "batch_last", "cuda"))
+@pytest.mark.parametrize("entries", [(1, 384, 96, 5), (1, 200, 520, 4)], ids=str)
+def test_tiles_of_every_multiprocessor(operator, name: str, entries: tuple[int, ...]) -> None:
+    check(operator, name, Problem(Pattern(*entries), 25_088, torch.float16, "batch_last", "cuda"))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)

@@ -71,11 +71,11 @@ bool gemm_takes(const GemmView& view, GemmTile tile, const Machine& machine) {
   return describable(view.x, gemm_rows_by_features(view, view.x_strides, view.c)) &&
          describable(view.y, gemm_rows_by_features(view, view.y_strides, view.b)) &&
          (view.spread > 1 || describable(view.weight, gemm_weight(view, tile.columns))) &&
-         with_gemm_tile(tile, [&](auto chosen) { return fits(view, chosen, machine); });
+         with_gemm_tile(tile, view, [&](auto chosen) { return fits(view, chosen, machine); });
 }
 
 double gemm_seconds(const GemmView& view, GemmTile tile, const Machine& machine) {
-  return with_gemm_tile(tile, [&](auto chosen) { return seconds_of(view, chosen, tile, machine); });
+  return with_gemm_tile(tile, view, [&](auto chosen) { return seconds_of(view, chosen, tile, machine); });
 }
 
 cudaError_t launch_gemm(const GemmView& view, GemmTile tile, const Machine& machine, cudaStream_t stream) {

@@ -8,7 +8,7 @@
 namespace ksmm::hopper {
 
 // Two warpgroups with 128 n by COLUMNS r each, in clusters of two that share W. WIDE: Y in batch_last leaves in rows of
-// 256 bytes (WideOutlet) instead of 128.
+// 256 bytes (WideOutlet) instead of 128. Five stages of 192 columns leave room for boxes of half the height.
 template <int COLUMNS_, int STAGES_, bool WIDE_>
 struct AlternatingTile {
   static constexpr int columns = COLUMNS_;  // r
@@ -27,17 +27,18 @@ struct AlternatingTile {
                 "or a warpgroup would wait for ever");
   static constexpr int x_bytes = blocks * gemm_box;
   static constexpr int weight_bytes = columns * 128;
-  // Of a warpgroup's outlet: boxes of 32 r by 128 n, pairs of boxes of 64 by 64, or single ones.
-  static constexpr bool paired = !wide && columns == 128;
-  static constexpr int boxes = wide ? (columns == 64 ? 4 : 3) : paired ? 2 : 3;
+  // Of a warpgroup's outlet: boxes of 32 or 16 r by 128 n, pairs of boxes of 64 by 64, or single ones.
+  static constexpr bool paired = !wide && columns == 128, low = wide && columns == 192 && stages == 5;
+  static constexpr int part = low ? gemm_part / 2 : gemm_part;  // r of a box (wide)
+  static constexpr int boxes = wide ? (columns == 64 ? 4 : low ? 2 : 3) : paired ? 2 : 3;
   // From row to row of a box: 16 bytes more than there are to store, so that eight rows begin in different banks.
   static constexpr int pitch = 2 * gemm_run + 16;
-  static constexpr int box_bytes = wide ? gemm_part * pitch : paired ? 2 * gemm_box : gemm_box;
+  static constexpr int box_bytes = wide ? part * pitch : paired ? 2 * gemm_box : gemm_box;
   static constexpr int outlet_bytes = boxes * box_bytes;
   static constexpr int staging_bytes = warpgroups * outlet_bytes;
   static constexpr int shared_bytes = stages * (x_bytes + weight_bytes) + staging_bytes + 2304;
   static_assert(shared_bytes <= 227 * 1024, "the shared memory of a multiprocessor");
-  static_assert(box_bytes % 128 == 0 && columns % gemm_part == 0, "what the copy engine takes");
+  static_assert(box_bytes % 128 == 0 && columns % part == 0, "what the copy engine takes");
   static_assert(columns <= 192, "more sums do not fit into the registers");
   using Task = std::conditional_t<wide, WideTask, GemmTask>;
 };
@@ -102,8 +103,9 @@ struct SingleBoxOutlet : Outlet<T, ROWS_CONTIGUOUS, Tile::boxes> {
   }
 };
 
-// The same for n contiguous, in boxes of 32 r by 128 n: a row of 256 bytes comes at once, and needs no neighbour. Rows
-// of a box are longer in shared memory than in Y: what is beyond a whole run of n is beyond the tensor, and not stored.
+// The same for n contiguous, in boxes of 32 or 16 r by 128 n: a row of 256 bytes comes at once, and needs no neighbour.
+// Rows of a box are longer in shared memory than in Y: what is beyond a whole run of n is beyond the tensor, and not
+// stored.
 template <class T, class Tile>
 struct WideOutlet {
   static_assert(Tile::blocks * gemm_rows == gemm_run, "a tile is as wide as a box");
@@ -115,7 +117,7 @@ struct WideOutlet {
                       int j) {
     const bool sender = threadIdx.x % 128 == 0;
 #pragma unroll
-    for (int first = 0; first < Tile::columns; first += gemm_part) {
+    for (int first = 0; first < Tile::columns; first += Tile::part) {
       unsigned char* box = shared + next * Tile::box_bytes;
       if (++next == Tile::boxes) next = 0;
       if (sender) wait_for_store_reads<Tile::boxes - 1>();
@@ -123,7 +125,7 @@ struct WideOutlet {
 #pragma unroll
       for (int block = 0; block < Tile::blocks; ++block)
 #pragma unroll
-        for (int column = 0; column < gemm_part; column += 16)
+        for (int column = 0; column < Tile::part; column += 16)
           put_columns(shared_address(box), column, block * gemm_rows, &sums[block][(first + column) / 2]);
       fence_for_engines();
       synchronize(barrier, 128);

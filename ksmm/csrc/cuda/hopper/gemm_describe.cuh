@@ -79,11 +79,11 @@ WideBoxes boxes_of_wide(const GemmView& view) {
   return {{5,
            {gemm_run, view.rows / gemm_run, view.groups_j, view.b, view.groups_i},
            {1, gemm_run, strides.j, strides.features, strides.i},
-           {row, 1, 1, gemm_part, 1}},
+           {row, 1, 1, Tile::part, 1}},
           {4,
            {view.rows, view.groups_j, view.b, view.groups_i},
            {1, strides.j, strides.features, strides.i},
-           {row, 1, gemm_part, 1}}};
+           {row, 1, Tile::part, 1}}};
 }
 
 template <class Tile>

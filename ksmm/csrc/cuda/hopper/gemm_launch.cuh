@@ -20,9 +20,13 @@ using StreamedOf = StreamedTile<COLUMNS, COLUMNS <= 64    ? 7
                                          : COLUMNS <= 128 ? 6
                                                           : 4>;
 
-// Calls run(tile) with the type of the tile; run returns the same for each.
+// Whether tiles of 192 columns had better have one stage more than more of Y on its way: where the sums are long, and
+// more is read than written (docs/gemm.md, "Stages against boxes").
+inline bool wants_stages(const GemmView& view) { return view.b <= view.c && view.c > 6 * gemm_step; }
+
+// Calls run(tile) with the type that the tile has for the view; run returns the same for each.
 template <class Run>
-auto with_gemm_tile(GemmTile tile, Run run) {
+auto with_gemm_tile(GemmTile tile, const GemmView& view, Run run) {
   if (tile.hold == GemmHold::streamed) {
     switch (tile.columns) {
       case 64: return run(StreamedOf<64>());
@@ -42,7 +46,7 @@ auto with_gemm_tile(GemmTile tile, Run run) {
       case 64: return run(AlternatingTile<64, 6, true>());
       case 96: return run(AlternatingTile<96, 6, true>());
       case 128: return run(AlternatingTile<128, 5, true>());
-      default: return run(AlternatingTile<192, 4, true>());
+      default: return wants_stages(view) ? run(AlternatingTile<192, 5, true>()) : run(AlternatingTile<192, 4, true>());
     }
   }
   if (tile.hold == GemmHold::resident) {
@@ -151,7 +155,7 @@ cudaError_t launch_tile(const GemmView& view, ResidentTile<COLUMNS> tile, const 
 
 template <class T>
 cudaError_t launch_gemm_of(const GemmView& view, GemmTile tile, const Machine& machine, cudaStream_t stream) {
-  return with_gemm_tile(tile, [&](auto chosen) {
+  return with_gemm_tile(tile, view, [&](auto chosen) {
     return view.rows_contiguous ? launch_tile<T, true>(view, chosen, machine, stream)
                                 : launch_tile<T, false>(view, chosen, machine, stream);
   });
