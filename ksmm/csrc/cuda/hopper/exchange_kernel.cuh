@@ -37,7 +37,7 @@ __device__ void feed_exchange(const ExchangeTask& task, ExchangeShared<Tile>& sh
         shared.empty[ring.slot].wait(ring.phase ^ 1);
         full.arrive_expecting(Tile::x_bytes + Tile::weight_bytes);
         for (int block = 0; block < 2; ++block)
-          load_box<false>(x + ring.slot * Tile::x_bytes + block * gemm_box, task.gemm.x, full,
+          load_box<false>(x + ring.slot * Tile::x_bytes + block * gemm_box, task.gemm.x, Keep::normal, full,
                           place.n + block * gemm_rows, step * gemm_step, place.i, j);
         load(weight + ring.slot * Tile::weight_bytes, task.gemm.weight, full, Keep::last_out, step * gemm_step, place.r,
              j, place.i);

@@ -31,21 +31,26 @@ inline TensorBox gemm_weight(const GemmView& view, int box_columns) {
           {gemm_step, box_columns, 1, 1}};
 }
 
-// How long Y stays in the L2 cache. It leaves first, so that X stays for the other blocks that read it, and where both
-// find room for whoever reads it next. In batch_last no more of Y than of X, too large for the cache, leaves in its
-// turn instead, which takes 0.98 to 1.00 of the time (docs/gemm.md, "Y that leaves in its turn").
-inline Keep keep_of_y(const GemmView& view) {
-  constexpr int64_t in_cache = 64 << 20;
-  const int64_t features = view.groups_i * view.groups_j * (view.b + view.c);
-  const bool in_turn = view.rows_contiguous && view.b <= view.c && 2 * features * view.rows > in_cache;
-  return in_turn ? Keep::normal : Keep::first_out;
+// How long X and Y stay in the L2 cache. In batch_last, where both are much larger than it, they are faster with X that
+// leaves last, also where nobody reads it again; and where no more is written than two times what is read, with Y that
+// leaves in its turn instead of first. Smaller ones lose by X what they had found of it since the product before, and
+// long sums gain nothing (docs/gemm.md, "What stays in the L2 cache").
+inline void say_what_stays(GemmTask* task, const GemmView& view) {
+  constexpr int64_t mebibyte = 1 << 20;
+  const int64_t bytes = 2 * view.groups_i * view.groups_j * (view.b + view.c) * view.rows;
+  const bool reads = view.b <= 2 * view.c;
+  const bool large = bytes > (reads ? 256 : 512) * mebibyte, short_sums = view.c <= (reads ? 256 : 128);
+  if (!view.rows_contiguous) return;
+  if (large && short_sums) task->x_keep = Keep::last_out;
+  if (reads && bytes > 64 * mebibyte) task->y_keep = Keep::normal;
 }
 
 // X, the bias and the sizes, which all gemm kernels are told.
 inline cudaError_t describe_x(GemmTask* task, const GemmView& view) {
   task->bias = view.bias;
   task->b = static_cast<int>(view.b), task->groups_j = static_cast<int>(view.groups_j);
-  task->k_steps = static_cast<int>((view.c + gemm_step - 1) / gemm_step), task->y_keep = keep_of_y(view);
+  task->k_steps = static_cast<int>((view.c + gemm_step - 1) / gemm_step);
+  say_what_stays(task, view);
   return describe_tensor(&task->x, view.x, view.dtype, gemm_rows_by_features(view, view.x_strides, view.c), 128);
 }
 

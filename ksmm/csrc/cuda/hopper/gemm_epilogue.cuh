@@ -11,20 +11,21 @@ namespace ksmm::hopper {
 
 // Loads 64 n by 64 k of X.
 template <bool ROWS_CONTIGUOUS>
-__device__ inline void load_box(void* shared, const CUtensorMap& map, Barrier& barrier, int n, int k, int i, int j) {
+__device__ inline void load_box(void* shared, const CUtensorMap& map, Keep keep, Barrier& barrier, int n, int k, int i,
+                                int j) {
   if constexpr (ROWS_CONTIGUOUS)
-    load(shared, map, barrier, Keep::normal, n, j, k, i);
+    load(shared, map, barrier, keep, n, j, k, i);
   else
-    load(shared, map, barrier, Keep::normal, k, n, j, i);
+    load(shared, map, barrier, keep, k, n, j, i);
 }
 
 // Asks for the same into the L2 cache.
 template <bool ROWS_CONTIGUOUS>
-__device__ inline void prefetch_x(const CUtensorMap& map, int n, int k, int i, int j) {
+__device__ inline void prefetch_x(const GemmTask& task, int n, int k, int i, int j) {
   if constexpr (ROWS_CONTIGUOUS)
-    prefetch_box(map, Keep::normal, n, j, k, i);
+    prefetch_box(task.x, task.x_keep, n, j, k, i);
   else
-    prefetch_box(map, Keep::normal, k, n, j, i);
+    prefetch_box(task.x, task.x_keep, k, n, j, i);
 }
 
 // As store(), for bytes that stay in the L2 cache so long.

@@ -96,7 +96,7 @@ __device__ void prefetch_pairs(const GemmTask& task) {
       if (left-- == 0) return;
       const int k = steps.k(step);
       for (int block = 0; block < 2; ++block)
-        prefetch_x<ROWS_CONTIGUOUS>(task.x, place.n + block * gemm_rows, k, place.i, place.j);
+        prefetch_x<ROWS_CONTIGUOUS>(task, place.n + block * gemm_rows, k, place.i, place.j);
       prefetch_box(task.weight, Keep::last_out, k, place.r + rank * (Tile::columns / Tile::cluster), place.j, place.i);
     }
   }
@@ -121,7 +121,7 @@ __device__ void feed_pairs(const GemmTask& task, Shared& shared, unsigned char* 
       shared.empty[ring.slot].wait_for_cluster(ring.phase ^ 1);
       full.arrive_expecting(Tile::x_bytes + (keeps_weight ? 0 : Tile::weight_bytes));
       for (int block = 0; block < 2; ++block)
-        load_box<ROWS_CONTIGUOUS>(x + ring.slot * Tile::x_bytes + block * gemm_box, task.x, full,
+        load_box<ROWS_CONTIGUOUS>(x + ring.slot * Tile::x_bytes + block * gemm_box, task.x, task.x_keep, full,
                                   place.n + block * gemm_rows, k, place.i, place.j);
       if (keeps_weight) continue;
       load_for(3, weight + ring.slot * Tile::weight_bytes + rank * half * 128, task.weight, full, Keep::last_out, k,

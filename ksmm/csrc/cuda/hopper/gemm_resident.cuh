@@ -36,7 +36,8 @@ __device__ void feed_resident(const ResidentTask& task, const ResidentMemory<Til
       Barrier& full = memory.shared->full[ring.slot];
       memory.shared->empty[ring.slot].wait(ring.phase ^ 1);
       full.arrive_expecting(gemm_box);
-      load_box<false>(memory.x + ring.slot * gemm_box, task.x, full, place.n_of(tile), step * gemm_step, place.i, 0);
+      load_box<false>(memory.x + ring.slot * gemm_box, task.x, task.x_keep, full, place.n_of(tile), step * gemm_step,
+                      place.i, 0);
     }
   }
 }

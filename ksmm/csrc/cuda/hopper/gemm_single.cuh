@@ -82,8 +82,9 @@ template <class Tile, bool ROWS_CONTIGUOUS>
 __device__ void fetch_x(const GemmTask& task, const SingleMemory<Tile>& memory, const SinglePlace<Tile>& place,
                         int step) {
   for (int block = 0; block < Tile::blocks; ++block)
-    load_box<ROWS_CONTIGUOUS>(memory.x + (step * Tile::blocks + block) * gemm_box, task.x, memory.shared->full[step],
-                              place.n + block * gemm_rows, step * gemm_step, place.i, place.j);
+    load_box<ROWS_CONTIGUOUS>(memory.x + (step * Tile::blocks + block) * gemm_box, task.x, task.x_keep,
+                              memory.shared->full[step], place.n + block * gemm_rows, step * gemm_step, place.i,
+                              place.j);
 }
 
 template <class Tile, bool ROWS_CONTIGUOUS>
@@ -103,7 +104,7 @@ template <class Tile, bool ROWS_CONTIGUOUS>
 __device__ void prefetch_single(const GemmTask& task, const SinglePlace<Tile>& place) {
   for (int k = 0; k < task.k_steps * gemm_step; k += gemm_step) {
     for (int block = 0; block < Tile::blocks; ++block)
-      prefetch_x<ROWS_CONTIGUOUS>(task.x, place.n + block * gemm_rows, k, place.i, place.j);
+      prefetch_x<ROWS_CONTIGUOUS>(task, place.n + block * gemm_rows, k, place.i, place.j);
     prefetch_box(task.weight, Keep::last_out, k, place.r, place.j, place.i);
   }
 }

@@ -27,7 +27,7 @@ struct GemmTask {
   CUtensorMap weight;  // (k, r, j, i)
   CUtensorMap y;       // as x
   const void* bias;
-  Keep y_keep = Keep::first_out;  // keep_of_y
+  Keep y_keep = Keep::first_out;  // in the L2 cache (say_what_stays)
   int b, groups_j;
   int k_steps;    // stages of a tile
   int row_tiles;  // tiles of n, or pairs of them in clusters
@@ -41,9 +41,10 @@ struct GemmTask {
   unsigned turn = 0;
   int turn_every = 1;
   WeightInRing in_ring;
-  // Neighbouring j that clusters side by side have before another r and n (PairPlace). Further up ptxas serialises the
-  // products of 256 columns (tests/cuda/test_compiles.py).
+  // Neighbouring j that clusters side by side have before another r and n (PairPlace). This and what follows are where
+  // they are for ptxas, which further up serialises the products of 256 columns (tests/cuda/test_compiles.py).
   int planes = 1;
+  Keep x_keep = Keep::normal;  // as y_keep
 };
 
 struct WideTask : GemmTask {
