@@ -7,6 +7,13 @@
 
 namespace ksmm::hopper {
 
+// How long X stays in the L2 cache: where X and Y are much larger than it, up to four planes are faster with X that
+// leaves last, and more of them hardly (docs/gemm.md, "What stays in the L2 cache").
+inline Keep keep_of_planes(const Problem& problem) {
+  const int64_t features = problem.a * (problem.b + problem.c) * problem.d;
+  return problem.d <= 4 && 2 * features * problem.batch > (192 << 20) ? Keep::last_out : Keep::normal;
+}
+
 // Tiles of these operands, on so many clusters at most. So many blocks are launched together: those of a cluster, or
 // two that are none.
 template <class T, class Tile>
@@ -29,6 +36,7 @@ cudaError_t launch_tiles(const Problem& problem, const Operands& operands, const
                      static_cast<int>(problem.a),        static_cast<int>(problem.b),
                      static_cast<int>(problem.c),        static_cast<int>(problem.d),
                      static_cast<int>(shape.tiles_r),    beside};
+  task.x_keep = keep_of_planes(problem);
   task.set_tiles(tiles.along_r, tiles.along_j, tiles.along_n, tiles.all);
   const int64_t blocks = parts_of(Tile::cluster * std::min<int64_t>(tiles.all, clusters), together) * together;
   return launch_overlapping(planes_kernel<T, Tile>, blocks, Tile::threads, Tile::shared_bytes, together, stream, task,

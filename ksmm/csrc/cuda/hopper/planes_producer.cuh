@@ -87,9 +87,9 @@ __device__ void produce_x(const PlanesTask& task, const CUtensorMap& x, char* ri
       begin_stage<Tile::along_r>(full, shared.empty_x[at.slot], at.phase, Tile::x_bytes);
       const auto fetch = [&](char* to, auto... at_coordinates) {
         if constexpr (Tile::along_r > 1)
-          load_for(cluster.with_same_x(), to, x, full, Keep::normal, at_coordinates...);
+          load_for(cluster.with_same_x(), to, x, full, task.x_keep, at_coordinates...);
         else
-          load(to, x, full, Keep::normal, at_coordinates...);
+          load(to, x, full, task.x_keep, at_coordinates...);
       };
       char* const stage = ring + at.slot * Tile::x_bytes + n * Tile::pitch;
 #pragma unroll

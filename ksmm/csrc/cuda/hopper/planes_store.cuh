@@ -19,6 +19,7 @@ struct PlanesTask {
   // of a cluster
   int tiles_r, tiles_j, tiles_n, tiles;
   Divisor by_tiles_r, by_tiles_j, by_tiles_n;
+  Keep x_keep = Keep::normal;  // in the L2 cache
 
   void set_tiles(int64_t along_r, int64_t along_j, int64_t along_n, int64_t all) {
     tiles_r = static_cast<int>(along_r), tiles_j = static_cast<int>(along_j), tiles_n = static_cast<int>(along_n);
