@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../number.cuh"
+#include "copy.cuh"
 #include "divisor.cuh"
 #include "planes_fragments.cuh"
 #include "products.cuh"
