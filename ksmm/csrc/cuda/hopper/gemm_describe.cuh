@@ -34,7 +34,7 @@ inline TensorBox gemm_weight(const GemmView& view, int box_columns) {
 // How long X and Y stay in the L2 cache. In batch_last, where both are much larger than it, they are faster with X that
 // leaves last, also where nobody reads it again; and where no more is written than two times what is read, with Y that
 // leaves in its turn instead of first. Smaller ones lose by X what they had found of it since the product before, and
-// long sums gain nothing (docs/gemm.md, "What stays in the L2 cache").
+// long sums gain nothing (docs/cache.md).
 inline void say_what_stays(GemmTask* task, const GemmView& view) {
   constexpr int64_t mebibyte = 1 << 20;
   const int64_t bytes = 2 * view.groups_i * view.groups_j * (view.b + view.c) * view.rows;

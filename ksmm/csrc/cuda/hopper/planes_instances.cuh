@@ -8,7 +8,7 @@
 namespace ksmm::hopper {
 
 // How long X stays in the L2 cache: where X and Y are much larger than it, up to four planes are faster with X that
-// leaves last, and more of them hardly (docs/gemm.md, "What stays in the L2 cache").
+// leaves last, and more of them hardly (docs/cache.md, "Planes").
 inline Keep keep_of_planes(const Problem& problem) {
   const int64_t features = problem.a * (problem.b + problem.c) * problem.d;
   return problem.d <= 4 && 2 * features * problem.batch > (192 << 20) ? Keep::last_out : Keep::normal;
