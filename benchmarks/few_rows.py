@@ -4,10 +4,14 @@
     python benchmarks/few_rows.py --patterns 1,48,48,2 1,64,64,3 --batches 77 1024 25088    # of any number, too
     python benchmarks/few_rows.py --patterns 8,256,256,16 --layout batch_last --batches 25088 --rounds 5 \\
         --configurations "gemm streamed 256" "gemm streamed 128"    # at the power limit, where turns are fair
+    python benchmarks/few_rows.py --patterns 6,96,96,16 --layout batch_last --batches 25088 --x others
 
 A row for each factor, batch size and configuration, `chosen` for the cost model's choice. The times are of products
 replayed from a CUDA graph, which follow each other, below 0.2 ms, and of launches above; the weights come from the L2
 cache. A CPU has one row for each factor and batch size, and no configurations.
+
+Products that follow each other have the same X, as in the pipeline, of which the L2 cache may still hold a part; with
+--x others four in turns, each with a Y of its own, and with --x chain each what the product before wrote.
 """
 
 from __future__ import annotations
@@ -28,22 +32,40 @@ from ksmm.measure.protocol import Protocol
 from ksmm.patterns import Pattern
 from ksmm.problem import DTYPES, LAYOUTS, Problem
 
+Multiply = Callable[[torch.Tensor], torch.Tensor]
+IN_A_ROW = 4
+"""So many X in turns, or products of a chain, are timed together."""
+
 PATTERNS = ("8,128,128,1", "1,128,128,8", "1,512,128,8", "8,128,512,1", "8,512,512,1", "1,512,512,8", "12,32,32,1")
 
 
+def one_after_another(multiply: Multiply, x: torch.Tensor, following: str) -> tuple[Callable[[], object], int]:
+    """What is timed, and of how many products it is: one, or some whose X are other ones, or each the Y before."""
+    if following == "same":
+        return functools.partial(multiply, x), 1
+    if following == "others":
+        all_x = [x, *(x.clone() for _ in range(IN_A_ROW - 1))]
+        return lambda: [multiply(of) for of in all_x], IN_A_ROW  # a list, so that no Y takes another's place
+    return lambda: functools.reduce(lambda of, _: multiply(of), range(IN_A_ROW), x), IN_A_ROW
+
+
 def in_turns(
-    products: dict[str, Callable[[], object]], rounds: int, device: str, protocol: Protocol
+    products: dict[str, tuple[Callable[[], object], int]], rounds: int, device: str, protocol: Protocol
 ) -> dict[str, list[float]]:
-    """Seconds of each product in each round; every second round is in reverse, so that none always follows another."""
+    """Seconds of a product of each configuration in each round.
+
+    Every second round is in reverse, so that none always follows another.
+    """
     times: dict[str, list[float]] = {name: [] for name in products}
     for round_ in range(rounds):
         for name in list(products)[:: -1 if round_ % 2 else 1]:
-            times[name].append(seconds_without_launch(products[name], device, protocol))
+            run, count = products[name]
+            times[name].append(seconds_without_launch(run, device, protocol) / count)
     return times
 
 
-def main() -> None:
-    """Measures and writes CSV to the standard output, problem by problem."""
+def command_line() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
+    """The parser, which says what is wrong, and the arguments."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--patterns", nargs="+", type=Pattern.parse, default=[Pattern.parse(p) for p in PATTERNS])
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 2, 4, 8, 16, 32])
@@ -53,12 +75,22 @@ def main() -> None:
     parser.add_argument("--badly-scaled", action="store_true", help="weights in float32 that are 10^±15 apart")
     parser.add_argument("--max-seconds", type=float, default=0.05, help="for each number")
     parser.add_argument("--rounds", type=int, default=1, help="of all configurations in turns; the time is the median")
+    parser.add_argument("--x", default="same", choices=["same", "others", "chain"], help="of products in a row")
     parser.add_argument("--configurations", nargs="+", help="these alone, by name")
     arguments = parser.parse_args()
     if arguments.badly_scaled and arguments.dtype != "float32":
         parser.error(f"--badly-scaled is for --dtype float32, not {arguments.dtype}, which has no such numbers")
     if arguments.rounds < 1:
         parser.error(f"--rounds is {arguments.rounds}; at least 1 is needed")
+    for pattern in arguments.patterns:
+        if arguments.x == "chain" and pattern.b != pattern.c:
+            parser.error(f"--x chain is for b = c, not {pattern}: its Y is no X of its own")
+    return parser, arguments
+
+
+def main() -> None:
+    """Measures and writes CSV to the standard output, problem by problem."""
+    parser, arguments = command_line()
     untaken = set(arguments.configurations or ())
     protocol = Protocol(max_seconds=arguments.max_seconds)
     writer = csv.writer(sys.stdout)
@@ -78,7 +110,8 @@ def main() -> None:
                     if arguments.configurations is None or name in arguments.configurations:
                         # anew for each, since what configurations make of a weight is kept of a few alone
                         packed = kernel.pack(inputs.weight, problem.layout)
-                        products[name] = functools.partial(kernel.matmul_in, number, packed, inputs.x)
+                        multiply = functools.partial(kernel.matmul_in, number, packed)
+                        products[name] = one_after_another(multiply, inputs.x, arguments.x)
                 untaken.difference_update(products)
                 times = in_turns(products, arguments.rounds, arguments.device, protocol)
             for name, seconds in times.items():

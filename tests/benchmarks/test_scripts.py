@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import itertools
 import json
@@ -11,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from ksmm.implementations import get_implementation
 from ksmm.patterns import Pattern
@@ -213,6 +215,38 @@ def test_the_cost_models_choice_against_what_few_rows_measured(tmp_path: Path) -
     assert (second["batch_size"], second["problems"], second["known"], second["mean"]) == ("512", "1", "0", "")
 
 
+@pytest.mark.parametrize("following", ["same", "others", "chain"])
+def test_what_the_products_in_a_row_multiply(following: str, monkeypatch) -> None:
+    monkeypatch.syspath_prepend(str(FOLDER))
+    one_after_another = importlib.import_module("few_rows").one_after_another
+    taken, made = [], []
+
+    def multiply(x: torch.Tensor) -> torch.Tensor:
+        taken.append(x), made.append(x + 1)
+        return made[-1]
+
+    x = torch.zeros(3)
+    run, count = one_after_another(multiply, x, following)
+    run()
+    assert len(taken) == count
+    assert taken[0] is x
+    if following == "chain":
+        assert all(after is before for after, before in zip(taken[1:], made[:-1], strict=True))
+    else:
+        assert len({of.data_ptr() for of in taken}) == count
+        assert all(torch.equal(of, x) for of in taken)
+
+
+@pytest.mark.usefixtures("kernel_library")
+@pytest.mark.parametrize("device", ["cpu"])
+@pytest.mark.parametrize("following", ["others", "chain"])
+def test_a_time_of_products_with_other_x(following: str) -> None:
+    command = [sys.executable, str(FOLDER / "few_rows.py"), *TINY[1:], "--batches", "8", "--x", following]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    (row,) = csv.DictReader(io.StringIO(output))
+    assert float(row["time_s"]) > 0
+
+
 @pytest.mark.usefixtures("kernel_library")
 @pytest.mark.parametrize("device", ["cpu"])
 @pytest.mark.parametrize(
@@ -220,6 +254,7 @@ def test_the_cost_models_choice_against_what_few_rows_measured(tmp_path: Path) -
     [
         (["--configurations", "no such tile"], "none of these problems has a configuration named no such tile"),
         (["--rounds", "0"], "--rounds is 0; at least 1 is needed"),
+        (["--patterns", "2,16,8,4", "--x", "chain"], "--x chain is for b = c, not 2,16,8,4"),
     ],
 )
 def test_what_few_rows_cannot_measure_is_named(options: list[str], said: str) -> None:

@@ -54,7 +54,9 @@ def test_runs_of_rows(operator, name: str, dtype: torch.dtype, entries: tuple[in
 
 
 @pytest.mark.parametrize("name", WIDE)
-@pytest.mark.parametrize("entries", [(1, 384, 96, 5), (1, 200, 520, 4)], ids=str)
+# sums that are long enough for a stage more; X and Y that are large enough to leave the L2 cache in other turns, in the
+# last case four times as much Y as X
+@pytest.mark.parametrize("entries", [(1, 384, 96, 5), (1, 200, 520, 4), (1, 192, 192, 16), (2, 256, 64, 20)], ids=str)
 def test_tiles_of_every_multiprocessor(operator, name: str, entries: tuple[int, ...]) -> None:
     check(operator, name, Problem(Pattern(*entries), 25_088, torch.float16, "batch_last", "cuda"))
 

@@ -91,6 +91,21 @@ def test_a_bias_begins_anywhere(operator, dtype: torch.dtype, begins: int) -> No
         assert_close(y, reference, tolerance(dtype, problem.pattern))
 
 
+# X and Y that are large enough for X to leave the L2 cache last
+def test_large_products(operator) -> None:
+    problem = Problem(Pattern(4, 128, 128, 4), 25_088, torch.float16, "batch_first", "cuda")
+    x, weight = inputs(problem)
+    stored = stored_as(weight, "packed")
+    reference = expected(x, weight, problem.layout, None)
+    entries = [entry.split(" ", 1) for entry in torch.ops.ksmm.configurations(x, stored, problem.layout)]
+    numbers = {name: int(number) for number, name in entries if name.startswith("planes")}
+    assert numbers
+    for name, number in numbers.items():
+        poison(problem)
+        y = operator(x, stored, problem.layout, None, "default", number)
+        assert_close(y, reference, tolerance(problem.dtype, problem.pattern), name)
+
+
 def assert_twice_right(operator, name: str, problem: Problem) -> None:
     """Two runs of that configuration over poisoned memory are close to float64, and the same bit by bit.
 

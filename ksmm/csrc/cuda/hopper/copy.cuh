@@ -10,7 +10,8 @@
 
 namespace ksmm::hopper {
 
-// Bytes that are read once (X) leave the L2 cache first, bytes that are read again (W) last.
+// In which turn bytes leave the L2 cache: W last, which all blocks read again, and X and Y as measured (docs/cache.md
+// and chains.md).
 enum class Keep : uint64_t {
   normal = 0x1000000000000000,
   first_out = 0x12F0000000000000,

@@ -38,11 +38,11 @@ inline TensorBox gemm_weight(const GemmView& view, int box_columns) {
 inline void say_what_stays(GemmTask* task, const GemmView& view) {
   constexpr int64_t mebibyte = 1 << 20;
   const int64_t bytes = 2 * view.groups_i * view.groups_j * (view.b + view.c) * view.rows;
-  const bool reads = view.b <= 2 * view.c;
-  const bool large = bytes > (reads ? 256 : 512) * mebibyte, short_sums = view.c <= (reads ? 256 : 128);
+  const bool writes_more = view.b > 2 * view.c;
+  const bool large = bytes > (writes_more ? 512 : 256) * mebibyte, short_sums = view.c <= (writes_more ? 128 : 256);
   if (!view.rows_contiguous) return;
   if (large && short_sums) task->x_keep = Keep::last_out;
-  if (reads && bytes > 64 * mebibyte) task->y_keep = Keep::normal;
+  if (!writes_more && bytes > 64 * mebibyte) task->y_keep = Keep::normal;
 }
 
 // X, the bias and the sizes, which all gemm kernels are told.

@@ -20,8 +20,8 @@ using StreamedOf = StreamedTile<COLUMNS, COLUMNS <= 64    ? 7
                                          : COLUMNS <= 128 ? 6
                                                           : 4>;
 
-// Whether tiles of 192 columns had better have one stage more than more of Y on its way: where the sums are long, and
-// more is read than written (docs/gemm.md, "A stage more, by lower boxes").
+// Whether wide tiles of 192 columns are faster with one stage more, and less of Y on its way: where the sums are long,
+// and more is read than written (docs/gemm.md, "A stage more, by lower boxes").
 inline bool wants_stages(const GemmView& view) { return view.b <= view.c && view.c > 6 * gemm_step; }
 
 // Calls run(tile) with the type that the tile has for the view; run returns the same for each.
