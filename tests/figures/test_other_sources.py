@@ -78,6 +78,16 @@ def test_tuned_against_untuned(problems, layouts, tmp_path, checked):
     assert "nvidia-h200, 20 patterns, batch 25,088" in tuned_vs_untuned.caption(problems)
 
 
+def test_times_of_launches_below_those_that_were_compared(problems, tmp_path, checked):
+    assert "launches" not in tuned_vs_untuned.caption(problems)
+    below = problems.copy()
+    below.loc[below.index[:3], "untuned_over_tuned"] = [0.99, 0.97, 0.66]
+    assert f"3 of {len(problems)} problems lie below 1, 1 of them left of the axis" in tuned_vs_untuned.caption(below)
+    tuned_vs_untuned.draw(below, tmp_path)
+    (figure,) = checked
+    assert figure.axes[0].get_xlim()[0] == pytest.approx(tuned_vs_untuned.LEAST)
+
+
 def test_nothing_tuned(problems):
     assert tuned_vs_untuned.missing(problems) is None
     assert "no problem" in tuned_vs_untuned.missing(problems.iloc[:0])
