@@ -96,6 +96,11 @@ def summary(groups: Sequence[Group], **columns: str) -> pd.DataFrame:
     return pd.DataFrame([{**columns, "low": g.low, "high": g.high, **statistics(g.values)} for g in groups])
 
 
+def rank_correlation(x: Sequence[float], values: Sequence[float]) -> float:
+    """Spearman's: 1 if the values always grow with x, -1 if they always fall; NaN where either never changes."""
+    return float(pd.Series(_rounded(x)).rank().corr(pd.Series(np.asarray(values)).rank()))
+
+
 def _rounded(x: Sequence[float]) -> np.ndarray:
     # 2/64 and 5/160 must be one value, whatever their last bit says.
     return np.asarray([float(f"{value:.12g}") for value in x])

@@ -9,7 +9,7 @@ import pandas as pd
 import ratios
 import style
 from boxes import boxes_by_value, convention
-from groups import Group, by_value, describe_values, summary
+from groups import Group, by_value, describe_values, rank_correlation, summary
 from matplotlib.figure import Figure
 from script import conditions, sentences
 
@@ -52,9 +52,13 @@ class Rewritings:
         )
 
     def draw(self, table: pd.DataFrame, output: Path) -> None:
-        """Writes <output>/<name>.pdf, .png and .csv (one row per box)."""
-        data = pd.concat([summary(groups, layout=layout) for layout, groups in self.panels(table).items()])
-        style.save(self.figure(table), self.name, output, self.caption(table), data)
+        """Writes <output>/<name>.pdf, .png and .csv (one row per box, and the rank correlation of its layout)."""
+        data = []
+        for layout, groups in self.panels(table).items():
+            rows = ratios.rewritings(table, self.dtype, layout)
+            correlation = rank_correlation(rows.memory_ratio, rows.share)
+            data.append(summary(groups, layout=layout).assign(rank_correlation=correlation))
+        style.save(self.figure(table), self.name, output, self.caption(table), pd.concat(data))
 
     def panels(self, table: pd.DataFrame) -> dict[str, list[Group]]:
         """For each layout, the shares grouped by (b+c)/(bc)."""

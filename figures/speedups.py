@@ -94,8 +94,9 @@ class Speedup:
         )
 
     def draw(self, table: pd.DataFrame, output: Path) -> None:
-        """Writes <output>/<name>.pdf, .png and .csv (one row per box)."""
-        members = self.by.group(self.factors(table))
+        """Writes <output>/<name>.pdf, .png and .csv (one row per box, and the rank correlation of all patterns)."""
+        factors = self.factors(table)
+        members = self.by.group(factors)
         panels = [each for each in (members, groups.flat(members)) if each]
         figure = style.new_figure(height=style.HEIGHT * (1 if len(panels) == 1 else 1.6))
         seconds = ratios.times(table, self.dtype)
@@ -104,7 +105,9 @@ class Speedup:
             self.by.draw(axes, each, side[0] if len(side) == 1 else style.SEVERAL)
             style.ratio_axis(axes, label=f"speed-up of {ratios.label(side)}\nover {ratios.label(rivals)}")
             axes.set_title("" if each is members else "magnified", loc="right", pad=11)
-        style.save(figure, self.name, output, self.caption(table), groups.summary(members))
+        correlation = groups.rank_correlation(self.by.of(factors.index), factors)
+        data = groups.summary(members).assign(rank_correlation=correlation)
+        style.save(figure, self.name, output, self.caption(table), data)
 
     def factors(self, table: pd.DataFrame) -> pd.Series:
         """The speed-up for each pattern that is drawn."""

@@ -17,6 +17,7 @@ import torch
 from ksmm.implementations import get_implementation
 from ksmm.patterns import Pattern
 from ksmm.problem import DTYPES, LAYOUTS, Problem
+from ksmm.table import read_table, write_table
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 
@@ -143,6 +144,51 @@ def test_the_times_of_the_tuning_that_ships() -> None:
     ceilings = json.loads((FOLDER.parent / "measurements/nvidia-h200/ceilings.json").read_text())["operations_per_s"]
     for row in table:  # a dtype that the published run did not have has no ceiling
         assert float(row["time_over_roofline"]) > 0 if row["dtype"] in ceilings else row["time_over_roofline"] == ""
+
+
+PUBLISHED = FOLDER.parent / "measurements" / "nvidia-h200"
+
+
+def two_runs(*options: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(FOLDER / "two_runs.py"), *map(str, options)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_two_published_runs(tmp_path: Path) -> None:
+    table = read_table(PUBLISHED / "time.csv")
+    wide = (table.dtype == "float16") & (table.layout == "batch_last") & (table.implementation == "kernel")
+    table.loc[wide & (table.c == 384), "median_s"] *= 2
+    write_table(table, tmp_path / "time.csv")
+    done = two_runs(PUBLISHED, tmp_path, "--by", "dtype", "c", "--where", "implementation == 'kernel'")
+    rows = {(row["dtype"], row["c"]): row for row in csv.DictReader(io.StringIO(done.stdout))}
+    in_both_layouts, changed = rows["float16", "384"], rows["float16", "96"]
+    assert (in_both_layouts["tenth"], in_both_layouts["ninetieth"]) == ("1", "2")
+    assert all(changed[name] == "1" for name in ("median", "tenth", "ninetieth"))
+    assert sum(int(row["products"]) for row in rows.values()) > 600
+
+
+def test_a_published_run_names_configurations() -> None:
+    where = "layout == 'batch_last' and dtype == 'float16' and configuration == configuration_before and mebibytes > 64"
+    done = two_runs(PUBLISHED, PUBLISHED, "--by", "implementation", "configuration", "--where", where)
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert {row["configuration"] for row in rows if row["implementation"] == "kernel"} >= {"gemm wide 192"}
+    assert {row["configuration"] for row in rows if row["implementation"] == "bmm"} == {""}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([PUBLISHED, FOLDER], f"{FOLDER / 'time.csv'} is not there"),
+        ([PUBLISHED, PUBLISHED, "--by", "colour"], "not colour"),
+        ([PUBLISHED, PUBLISHED, "--where", "colour > 1"], "'colour' is not defined"),
+        ([PUBLISHED, PUBLISHED, "--where", "b >"], "invalid syntax"),
+    ],
+)
+def test_runs_that_cannot_be_compared(options: list[object], said: str) -> None:
+    done = two_runs(*options)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_register_banks_of_multiply_adds(tmp_path: Path) -> None:

@@ -85,6 +85,14 @@ def test_groups_that_are_lines_are_drawn_again(spread, panels, tmp_path, monkeyp
     assert drawn[0].axes[-1].get_ylim()[1] < 1.02 or panels == 1
 
 
+def test_rank_correlation():
+    assert groups.rank_correlation([1, 2, 3, 4], [1, 10, 100, 1000]) == pytest.approx(1)
+    assert groups.rank_correlation([1, 2, 3, 4], [8, 6, 4, 2]) == pytest.approx(-1)
+    assert groups.rank_correlation([1, 2, 3, 4], [2, 1, 4, 3]) == pytest.approx(0.6)  # 1 - 6 · 4 / (4 · 15)
+    assert groups.rank_correlation([2 / 64, 5 / 160 * (1 + 1e-15), 1], [3, 3, 4]) == pytest.approx(1)
+    assert np.isnan(groups.rank_correlation([1, 1, 1], [1, 2, 3]))
+
+
 def test_summary_has_a_row_for_each_group():
     found = groups.by_value([1] * 5 + [2] * 5 + [3] * 5, range(15))
     frame = groups.summary(found, layout="batch_first")
