@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas
 import pytest
 import torch
 
@@ -189,6 +190,44 @@ def test_runs_that_cannot_be_compared(options: list[object], said: str) -> None:
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def least_ahead(*options: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(FOLDER / "least_ahead.py"), *map(str, options)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_where_the_kernel_is_least_ahead(tmp_path: Path) -> None:
+    table = read_table(PUBLISHED / "time.csv")
+    problem = (table.pattern == "1,192,192,48") & (table.dtype == "float16") & (table.layout == "batch_last")
+    rival = table.implementation.eq("bmm_strided")
+    of_kernel = table[problem & (table.implementation == "kernel") & (table.part == "whole")].median_s.item()
+    table.loc[problem & rival, "median_s"] = of_kernel / 2  # and no time of a graph, which would count instead
+    table.loc[problem, "cuda_graph_median_s"] = float("nan")
+    write_table(table, tmp_path / "time.csv")
+    done = least_ahead(tmp_path / "time.csv", "--most", "1")
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert {(row["dtype"], row["layout"]) for row in rows} == set(itertools.product(DTYPES, LAYOUTS))
+    asked = {"dtype": "float16", "layout": "batch_last", "in_graphs": "no"}
+    first = next(row for row in rows if row.items() >= asked.items())
+    assert (first["pattern"], first["rival"], first["rival_over_ours"]) == ("1,192,192,48", "bmm_strided", "0.5")
+    assert all(float(row["rival_over_ours"]) > 0 for row in rows)
+
+
+def test_what_has_no_rivals_to_compare_is_named(tmp_path: Path) -> None:
+    table = read_table(PUBLISHED / "time.csv")
+    write_table(table[table.implementation != "kernel"], tmp_path / "time.csv")
+    several = pandas.concat([table, table.assign(batch_size=8)])
+    write_table(several, tmp_path / "several.csv")
+    for file, said in (
+        ("absent.csv", "No such file"),
+        ("time.csv", "kernel has no time in"),
+        ("several.csv", "more than one batch_size: 25088, 8"),
+    ):
+        done = least_ahead(tmp_path / file)
+        assert done.returncode == 2
+        assert said in done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_register_banks_of_multiply_adds(tmp_path: Path) -> None:
