@@ -29,6 +29,7 @@ from pathlib import Path
 import torch
 
 from ksmm import ninja_file, toolchain
+from ksmm.architectures import suitability_here
 from ksmm.cache import cache_folder
 from ksmm.toolchain import BuildError, Toolchain, find_toolchain, missing_tools
 
@@ -98,7 +99,8 @@ def build_directories() -> list[Path]:
 def find(sources: Path | None = None) -> Manifest | None:
     """The library for the present sources, flags, PyTorch and kind of machine, or None if none is built.
 
-    Of several (other compilers, other GPUs) one with a CUDA part goes first, then the newest.
+    Of several (other compilers, other GPUs) one with a CUDA part goes first, then what suits the devices present, then
+    the newest. The devices are looked at (which initialises CUDA) only where it depends on them.
     """
     wanted = (source_hash(sources), str(torch.__version__), platform.machine())
     found = []
@@ -107,6 +109,8 @@ def find(sources: Path | None = None) -> Manifest | None:
             manifest = _read_manifest(path)
             if manifest and (manifest.source_hash, manifest.torch, manifest.machine) == wanted:
                 found.append((bool(manifest.cuda_architectures), _last_change(path), manifest))
+    if len({tuple(manifest.cuda_architectures) for with_cuda, _, manifest in found if with_cuda}) > 1:
+        found = [(suitability_here(entry[2].cuda_architectures) if entry[0] else -1, *entry[1:]) for entry in found]
     return max(found, key=lambda entry: entry[:2])[2] if found else None
 
 

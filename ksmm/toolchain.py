@@ -14,6 +14,8 @@ from pathlib import Path
 
 import torch
 
+from ksmm.architectures import HOPPER
+
 _X86 = platform.machine().lower() in {"x86_64", "amd64"}
 
 # Floating-point contraction makes multiply-adds fused; nothing here reorders a sum.
@@ -31,9 +33,6 @@ VARIANT_FLAGS = {
 
 PYTORCH_SOURCES = ("binding", "gradients", "operators", "operators_cpu", "operators_cuda")
 """The C++ files that include PyTorch's headers; the others know nothing of it."""
-
-HOPPER = "90a"
-"""Compute capability 9.0 with its own instructions, which csrc/cuda/hopper is written in."""
 
 CUDA_FLAGS = ("-O3", "-std=c++17", "-Xcompiler", "-fPIC,-fvisibility=hidden", "-lineinfo")
 
@@ -56,7 +55,7 @@ class Toolchain:
         ninja: path of ninja.
         nvcc: path of nvcc, or None if the CUDA part is not built.
         nvcc_version: the line of its version, or "".
-        cuda_architectures: e.g. ("80", "90"); empty if the CUDA part is not built.
+        cuda_architectures: e.g. ("80", "90a"); empty if the CUDA part is not built.
         without_cuda: why the CUDA part is not built, or "".
     """
 
@@ -194,12 +193,12 @@ def _cuda() -> tuple[tuple[str, ...], str | None, str, str]:
         return (), None, "", f"nvcc is of CUDA {version}, PyTorch of CUDA {torch.version.cuda}; set CUDA_HOME to match"
     architectures = cuda_architectures()
     if not architectures:
-        return (), None, "", "no CUDA device is present; set KSMM_CUDA_ARCHITECTURES, e.g. to 80;90"
+        return (), None, "", "no CUDA device is present; set KSMM_CUDA_ARCHITECTURES, e.g. to 80;90a"
     return architectures, nvcc, version, ""
 
 
 def cuda_architectures() -> tuple[str, ...]:
-    """Of the environment variable KSMM_CUDA_ARCHITECTURES ("80;90"), else of the devices present; in ascending order.
+    """Of the environment variable KSMM_CUDA_ARCHITECTURES ("80;90a"), else of the devices present; in ascending order.
 
     Raises:
         BuildError: the variable is malformed.
@@ -210,7 +209,7 @@ def cuda_architectures() -> tuple[str, ...]:
         for name in names:
             if not re.fullmatch(r"\d{2,3}[af]?", name):
                 raise BuildError(
-                    f"KSMM_CUDA_ARCHITECTURES is {wanted!r}; {name!r} is not an architecture such as 80, 90 or 90a: "
+                    f"KSMM_CUDA_ARCHITECTURES is {wanted!r}; {name!r} is not an architecture such as 80 or 90a: "
                     "write compute capabilities without the dot, separated by semicolons"
                 )
     else:

@@ -13,6 +13,7 @@ import torch
 from torch.utils.flop_counter import register_flop_formula
 
 from ksmm import build, flops
+from ksmm.architectures import HOPPER, NOT_AT_ALL, PORTABLY, suitability
 from ksmm.gradients import fake_chain, fake_planes, fake_product, fake_weight_gradient, fake_weight_gradient_first
 from ksmm.implementations.base import Implementation, Packed, register
 from ksmm.implementations.kept import PackedForMany, choose_and_keep, kept_weight
@@ -248,15 +249,24 @@ def _without_cuda(manifest: build.Manifest) -> str | None:
     if not torch.cuda.is_available():
         return "PyTorch sees no CUDA device"
     major, minor = torch.cuda.get_device_capability()
-    built = [(*divmod(int(name.rstrip("af")), 10), name.isdigit()) for name in manifest.cuda_architectures]
-    # Machine code runs on the same major version from its minor version on (with an architecture's own instructions,
-    # on that one alone); the newest architecture's PTX also on everything newer.
-    if any((m, n) == (major, minor) or (portable and m == major and n <= minor) for m, n, portable in built):
-        return None
-    *newest, portable = max(built)
-    if portable and tuple(newest) <= (major, minor):
+    suited = suitability(manifest.cuda_architectures, (major, minor))
+    if suited != NOT_AT_ALL:
+        if suited == PORTABLY and (major, minor) == (9, 0):
+            _say_without_hopper(tuple(manifest.cuda_architectures))
         return None
     return (
         f"the kernel library is built for the CUDA architectures {', '.join(manifest.cuda_architectures)}, and this "
         f"device is {major}{minor}; run: {build.COMMAND}"
+    )
+
+
+@functools.cache
+def _say_without_hopper(architectures: tuple[str, ...]) -> None:
+    """Logs, once a process, that a device has faster kernels than those that were built."""
+    logger.warning(
+        "the kernel library is built for the CUDA architectures %s, without %s: what is for Hopper alone, several times "
+        "as fast in 16 bits, is left out; add it to KSMM_CUDA_ARCHITECTURES, or unset it, and run: %s",
+        ", ".join(architectures),
+        HOPPER,
+        build.COMMAND,
     )

@@ -1,10 +1,10 @@
 """What a measurement is of: two with the same identity measure the same thing in the same way, on the same device.
 
-As far as an identity says: problem, protocol, the implementation's own Python sources, the kernel's library, PyTorch,
-device, and what tuning remembers, where that decides how an implementation multiplies. It says nothing of the other
-Python sources (of measuring) and of other packages, or each commit would have a job that was stopped measure all again.
-A record has their hash and versions, but those of the process that wrote it: what an earlier one had journalled may be
-of others.
+As far as an identity says: problem, protocol, the implementation's own Python sources, the kernel's sources and the
+CUDA architectures that they are compiled for, PyTorch, device, and what tuning remembers, where that decides how an
+implementation multiplies. It says nothing of the other Python sources (of measuring) and of other packages, or each
+commit would have a job that was stopped measure all again. A record has their hash and versions, but those of the
+process that wrote it: what an earlier one had journalled may be of others.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ def of_implementation(name: str, content: dict[str, Any]) -> dict[str, str]:
 
 def _shared(content: dict[str, Any]) -> dict[str, Any]:
     device, provenance = content["device"], content["provenance"]
+    architectures = (provenance["software"].get("kernel") or {}).get("cuda_architectures")
     return {
         "protocol": content["protocol"],
         "kernel_hash": provenance["kernel_hash"],
@@ -72,4 +73,4 @@ def _shared(content: dict[str, Any]) -> dict[str, Any]:
         "device": device["slug"],
         "device_name": device["name"],
         "threads": device.get("threads"),
-    }
+    } | ({"cuda_architectures": architectures} if architectures else {})

@@ -71,6 +71,17 @@ def test_records_of_before_have_identities_without_tuning():
     }
 
 
+def test_what_the_kernel_is_compiled_for_is_part_of_what_is_measured():
+    """A build without Hopper's own code has the same sources, and times of its own."""
+    content = record_content(measurements=[measurement(implementation="kernel").to_dict()])
+    known = []
+    for architectures in (["90"], ["90a"]):
+        software = content["provenance"]["software"] | {"kernel": {"cuda_architectures": architectures}}
+        (identity,) = identities_in(content | {"provenance": content["provenance"] | {"software": software}})
+        known.append(identity)
+    assert known[0] == known[1] | {"cuda_architectures": ["90"]} != known[1]
+
+
 @pytest.mark.parametrize(("name", "tuned"), [("kernel", True), ("kernel_strict", True), ("bmm", False)])
 def test_tuning_is_part_of_what_the_kernels_measure(name, tuned):
     content = record_content(measurements=[measurement(implementation=name).to_dict()])
