@@ -247,6 +247,27 @@ def test_a_folder_that_cannot_be_renamed_leaves_what_was_published_as_it_was(run
     assert {str(path.relative_to(run.published)) for path in run.published.rglob("*") if path.is_file()} == set(before)
 
 
+def test_what_a_publishing_that_was_killed_left_aside_is_brought_back(run, capsys):
+    """Killed between its two renames it leaves the only copy under another name, which the next one would remove."""
+    before = run()
+    aside = run.published.with_name(f".{SLUG}.before")
+    run.published.rename(aside)
+    shutil.rmtree(run.results)
+    add_study(run, "energy")
+    assert set(run()) >= {*before, "energy.csv"}
+    shutil.copytree(run.published, aside)  # killed before it removed it
+    whole = files(run.published)
+    shutil.rmtree(run.published / "energy")
+    with pytest.raises(AssertionError):  # the fixture's, since it is still there
+        run(code=2)
+    assert "compare them, and remove the one that is not wanted" in capsys.readouterr().err
+    assert files(aside) == whole
+
+
+def files(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 def test_make_calls_the_script():
     command = ["make", "-n", "publish", "-o", ".venv/.installed"]
     for device, said in (("some-gpu", 'publish.py --device "some-gpu"'), ("", "name the device: make publish")):

@@ -45,6 +45,7 @@ def publish(device: str, results: Path, published: Path) -> bool:
         RecordError, TableError: a record, a table cannot be used.
         OSError: a file cannot be read or copied; what was published is as it was.
     """
+    bring_back(published)
     there = [study for study in STUDIES if (results / study / "records").is_dir()]
     if not there:
         raise PublishError(f"no run in {results}; name one: make publish DEVICE=...")
@@ -106,9 +107,30 @@ def check_no_folder(whole: Path, folder: Path) -> None:
             raise PublishError(f"{name} names {folder}, a folder of this machine; make that file again: make figures")
 
 
+def out_of_the_way(published: Path) -> Path:
+    """Where what was published is while the new folder takes its place."""
+    return published.with_name(f".{published.name}.before")
+
+
+def bring_back(published: Path) -> None:
+    """Puts back what a publishing that was killed left out of its place.
+
+    Raises:
+        PublishError: something stands in that place; nobody but its owner knows which of them is wanted.
+    """
+    before = out_of_the_way(published)
+    if before.exists() and published.exists():
+        raise PublishError(
+            f"{before} is there beside {published}: what was published before, left when publishing was killed at its "
+            "last step; compare them, and remove the one that is not wanted"
+        )
+    if before.exists():
+        before.rename(published)
+
+
 def put_in_place(whole: Path, published: Path) -> None:
     """Renames `whole` to `published`; what was there is out of its way first, and removed last."""
-    before = published.with_name(f".{published.name}.before")
+    before = out_of_the_way(published)
     if published.exists():
         published.rename(before)
     try:
