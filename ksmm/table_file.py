@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ksmm.measure.files import write_atomically
 from ksmm.measure.measurement import PARTS, STATUSES
+from ksmm.measure.records import fits_a_table
 from ksmm.names import DTYPE_NAMES, LAYOUTS
 
 if TYPE_CHECKING:
@@ -115,10 +116,13 @@ def _parsed(values: pandas.Series, name: str, kind: str, path: Path) -> pandas.S
         return values.astype(str)
     numbers = pandas.to_numeric(values.where(values != "", None), errors="coerce").astype("float64")
     bad = values[numbers.isna() & ((values != "") | (kind == "integer"))]
+    what = f"which is no {kind}"
     if kind == "integer" and bad.empty:
         bad = values[~values.str.fullmatch(r"-?\d+")]
+    if kind == "integer" and bad.empty:
+        bad, what = values[~values.map(lambda value: fits_a_table(int(value)))], "which does not fit into 64 bits"
     if not bad.empty:
-        raise _cell_error(path, name, bad.index[0], bad.iloc[0], f"which is no {kind}")
+        raise _cell_error(path, name, bad.index[0], bad.iloc[0], what)
     return values.astype("int64") if kind == "integer" else numbers
 
 
@@ -135,6 +139,12 @@ def _check_values(frame: pandas.DataFrame, path: Path, form: Format) -> None:
     stray = frame.loc[~ok & frame[result].notna(), result]
     if not stray.empty:
         raise _cell_error(path, result, stray.index[0], stray.iloc[0], "though its status is not ok")
+    again = frame.duplicated(list(form.identity))
+    if again.any():
+        row = again.idxmax() + 2
+        raise TableError(
+            f"table {path}, line {row}: a row before has the same {', '.join(form.identity)}; aggregate the records again"
+        )
 
 
 def _cell_error(path: Path, column: str, index: int, value: object, what: str) -> TableError:

@@ -128,7 +128,7 @@ def _write(
     groups = list(_groups(list(by_pattern.values())))
     for members in groups:
         first, last = (Pattern(*members[i].pattern).slug for i in (0, -1))
-        job = f"imported-{first}-to-{last}"
+        job = f"imported-{origin['sha256'][:8]}-{first}-to-{last}"  # another file may have the same patterns
         write_record(folder / f"{job}.json", _content(job, slug, name, origin, members))
     return Imported(slug, study, folder, len(groups), len(by_pattern), len(measurements))
 

@@ -148,6 +148,10 @@ def of_too_many_digits(path):
     path.write_text(path.read_text().replace('"batch_size": 25088', '"batch_size": ' + 400 * "9"))
 
 
+def of_more_than_64_bits(path):
+    path.write_text(path.read_text().replace('"batch_size": 25088', f'"batch_size": {2**63}'))
+
+
 DAMAGES = {
     truncate: "is not whole JSON",
     empty: "is empty",
@@ -159,6 +163,7 @@ DAMAGES = {
     nested: "is nested more than 20 levels deep",
     nested_less: "is nested more than 20 levels deep",
     of_too_many_digits: "holds an integer of 400 digits",
+    of_more_than_64_bits: "holds 9223372036854775808, which does not fit into 64 bits",
 }
 
 
@@ -257,6 +262,7 @@ def table(folder, ceilings_path, rejected, tmp_path):
         ("median_s", "-1", "line 3: column median_s is -1, with status ok"),
         ("a", "", "line 3: column a is '', which is no integer"),
         ("a", "1.5", "line 3: column a is '1.5', which is no integer"),
+        ("a", "9" * 20, f"line 3: column a is '{'9' * 20}', which does not fit into 64 bits"),
         ("layout", "last", "line 3: column layout is 'last', and not one of batch_first, batch_last"),
         ("dtype", "half", "line 3: column dtype is 'half'"),
         ("status", "fine", "line 3: column status is 'fine'"),
@@ -268,6 +274,22 @@ def test_a_cell_that_is_wrong_is_named(table, column, value, message):
     raw.loc[1, column] = value
     raw.to_csv(table, index=False)
     with pytest.raises(TableError, match=f"{message}.*; aggregate the records again"):
+        read_table(table)
+
+
+def test_work_that_no_table_can_hold_sets_its_record_aside(folder, ceilings_path, rejected):
+    """Its numbers fit, and their product does not."""
+    write_sample(folder / "b.json", measurement(pattern=(10**6, 10**6, 1, 1), batch_size=10**9))
+    assert list(aggregate(folder.glob("*.json"), ceilings_path, rejected).implementation) == ["dense", "kernel"]
+    (reason,) = rejected.glob("*.reason.txt")
+    assert "1000000000 rows of pattern 1000000,1000000,1,1 are more operations or bytes than fit" in reason.read_text()
+
+
+def test_rows_that_say_the_same_are_refused(table):
+    """Two tables one below the other: shares of patterns would exceed 100 %."""
+    raw = pandas.read_csv(table, dtype=str, keep_default_na=False)
+    pandas.concat([raw, raw]).to_csv(table, index=False)
+    with pytest.raises(TableError, match=rf"line {len(raw) + 2}: a row before has the same device, a, b, c, d, batch_"):
         read_table(table)
 
 

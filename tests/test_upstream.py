@@ -1,5 +1,7 @@
 """The authors' CSV files become records."""
 
+import hashlib
+
 import pytest
 
 from ksmm import cli
@@ -35,7 +37,8 @@ def test_energies_are_millijoules_of_so_many_runs(write, tmp_path):
         ("nvidia-a100", "energy", 1, 1, 1),
     ]
     (path,) = done[0].folder.glob("*.json")
-    assert path == tmp_path / "out/tesla-v100/energy/records/imported-1x48x48x1-to-1x48x48x1.json"
+    digest = hashlib.sha256(ENERGIES.encode()).hexdigest()
+    assert path == tmp_path / "out/tesla-v100/energy/records" / f"imported-{digest[:8]}-1x48x48x1-to-1x48x48x1.json"
     record = read_record(path)
     assert record["device"] == {"slug": "tesla-v100", "name": "Tesla V100-PCIE-16GB", "type": "cuda"}
     assert record["provenance"]["imported"]["file"] == "theirs.csv"
@@ -97,6 +100,14 @@ def test_other_records_in_the_folder_are_left_alone(write, tmp_path):
         import_upstream(write(ENERGIES), tmp_path / "out")
     assert (folder / "1x48x48x1.json").read_text() == "measured here"
     assert len(list(folder.iterdir())) == 2
+
+
+def test_files_of_the_same_patterns_and_device_are_all_kept(write, tmp_path):
+    """One file for each precision, say."""
+    for precision in ("fp32", "fp16"):
+        (done,) = import_upstream(write(TIMES.replace("fp32", precision)), tmp_path / "out")
+    frame = aggregate(done.folder.glob("*.json"), None, tmp_path / "rejected")
+    assert sorted(frame.dtype) == ["float16", "float32"]
 
 
 def names_in(output):

@@ -58,24 +58,39 @@ def _host_bytes() -> int:
 
 
 def _control_group_bytes() -> list[int]:
-    """What the limits of this process's control groups (version 2) leave; containers and Slurm set them."""
-    try:
-        own = next(
-            line.removeprefix("0::/")
-            for line in Path("/proc/self/cgroup").read_text().splitlines()
-            if line.startswith("0::/")
-        )
-    except (OSError, StopIteration):
-        own = ""
-    left = [2**63]
+    """What the limits of this process's control groups (version 2) leave; containers and Slurm set them.
+
+    What a group is said to use counts files that were read and that the kernel drops for whoever needs memory: those
+    are not in use here, as in MemAvailable.
+    """
+    own, left = _own_control_group(), [2**63]
     for folder in (_CGROUPS / own, *(_CGROUPS / own).parents):
         try:
             limit = (folder / "memory.max").read_text().strip()
             if limit != "max":
-                left.append(max(0, int(limit) - int((folder / "memory.current").read_text())))
+                used = int((folder / "memory.current").read_text()) - _dropped_when_needed(folder)
+                left.append(max(0, int(limit) - max(0, used)))
         except (OSError, ValueError):
             continue
     return left
+
+
+def _own_control_group() -> str:
+    """The path of this process's control group below their root, "" for the root or where there are none."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return ""
+    return next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), "")
+
+
+def _dropped_when_needed(folder: Path) -> int:
+    """Bytes of a control group's files that were not asked for lately, and of what the kernel can make anew."""
+    try:
+        counts = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        return int(counts["inactive_file"]) + int(counts["slab_reclaimable"])
+    except (OSError, ValueError, KeyError):
+        return 0
 
 
 def operand_bytes(problem: Problem) -> int:

@@ -13,6 +13,8 @@ from typing import Any, NoReturn
 
 from ksmm.measure.files import write_atomically
 from ksmm.measure.measurement import Measurement
+from ksmm.patterns import Pattern
+from ksmm.work import bytes_moved, operations
 
 SCHEMA_VERSION = 1
 SCHEMA_PATH = Path(__file__).with_name("record.schema.json")
@@ -165,8 +167,16 @@ def _validator(schema: Path) -> Any:
     return jsonschema.Draft202012Validator(json.loads(schema.read_text(encoding="utf-8")))
 
 
+def fits_a_table(number: int) -> bool:
+    """Whether a table's column of integers can hold it."""
+    return -(2**63) <= number < 2**63
+
+
 def _disagreement(measurement: Measurement) -> str | None:
-    """What a schema cannot say: a measurement that passed must have an error below its tolerance, and a sane median."""
+    """What a schema cannot say: the work of a product fits a table, and one that passed has a sane error and median."""
+    pattern, batch_size = Pattern(*measurement.pattern), measurement.batch_size
+    if not fits_a_table(max(operations(pattern, batch_size), bytes_moved(pattern, batch_size, 8))):
+        return f"{batch_size} rows of pattern {pattern} are more operations or bytes than fit into 64 bits"
     if measurement.status != "ok":
         return None
     energy = measurement.energy
@@ -224,7 +234,10 @@ def _finite(number: str) -> float:
 def _of_64_bits(number: str) -> int:
     if len(number) > _MOST_DIGITS:
         raise ValueError(f"it holds an integer of {len(number)} digits")
-    return int(number)
+    value = int(number)
+    if not fits_a_table(value):
+        raise ValueError(f"it holds {number}, which does not fit into 64 bits")
+    return value
 
 
 def _error(path: Path, what: str) -> RecordError:

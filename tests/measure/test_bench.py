@@ -199,6 +199,19 @@ def test_memory_that_is_there_is_positive_and_no_more_than_the_machines():
     assert 0 < memory.available_bytes("cpu") < 2**50
 
 
+def test_files_that_were_read_take_no_memory_from_a_control_group(monkeypatch, tmp_path):
+    """What the kernel drops for whoever needs memory counts as used in memory.current."""
+    group = tmp_path / "job"
+    group.mkdir()
+    (group / "memory.max").write_text("1000\n")
+    (group / "memory.current").write_text("900\n")
+    monkeypatch.setattr(memory, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(memory, "_own_control_group", lambda: "job")
+    assert min(memory._control_group_bytes()) == 100
+    (group / "memory.stat").write_text("anon 100\ninactive_file 600\nactive_file 100\nslab_reclaimable 50\n")
+    assert min(memory._control_group_bytes()) == 750
+
+
 def test_a_reason_is_one_line_of_text_that_a_record_may_hold():
     assert one_line(ValueError("\x1b[31mno\tgood\ud800\x1b[0m\nsecond")) == "[31mno good  [0m"
     assert one_line(ValueError("\x1b\n\nsecond")) == "second"
