@@ -141,10 +141,8 @@ def _check_values(frame: pandas.DataFrame, path: Path, form: Format) -> None:
         raise _cell_error(path, result, stray.index[0], stray.iloc[0], "though its status is not ok")
     again = frame.duplicated(list(form.identity))
     if again.any():
-        row = again.idxmax() + 2
-        raise TableError(
-            f"table {path}, line {row}: a row before has the same {', '.join(form.identity)}; aggregate the records again"
-        )
+        what = f"a row before has the same {', '.join(form.identity)}"
+        raise TableError(f"table {path}, line {again.idxmax() + 2}: {what}; aggregate the records again")
 
 
 def _cell_error(path: Path, column: str, index: int, value: object, what: str) -> TableError:

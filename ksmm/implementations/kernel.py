@@ -264,8 +264,8 @@ def _without_cuda(manifest: build.Manifest) -> str | None:
 def _say_without_hopper(architectures: tuple[str, ...]) -> None:
     """Logs, once a process, that a device has faster kernels than those that were built."""
     logger.warning(
-        "the kernel library is built for the CUDA architectures %s, without %s: what is for Hopper alone, several times "
-        "as fast in 16 bits, is left out; add it to KSMM_CUDA_ARCHITECTURES, or unset it, and run: %s",
+        "the kernel library is built for the CUDA architectures %s, without %s: what is for Hopper alone, and much "
+        "faster, is left out; add it to KSMM_CUDA_ARCHITECTURES, or unset that, and run: %s",
         ", ".join(architectures),
         HOPPER,
         build.COMMAND,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from ksmm.measure import memory, timer
-from ksmm.measure.errors import one_line
+from ksmm.measure.errors import PoisonedError, is_poison, one_line
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.provenance import kernel_hash
 from ksmm.measure.samples import median
@@ -43,6 +44,38 @@ COLUMNS = (
 _PASSES = 5
 
 
+@dataclass(frozen=True)
+class Profile:
+    """What the journal keeps of an entry: its rows."""
+
+    rows: list[dict[str, Any]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The rows, under their name."""
+        return {"rows": self.rows}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Profile:
+        """The inverse of to_dict.
+
+        Raises:
+            KeyError: it has no rows.
+        """
+        return cls(content["rows"])
+
+
+class PoisonedProfileError(PoisonedError):
+    """A CUDA error after which this process cannot use the device any more, where a new process can.
+
+    Attributes:
+        measurement: the profile of what was running, a row of status failed.
+    """
+
+    def __init__(self, row: dict[str, Any]) -> None:
+        super().__init__(f"{row['network']}: {row['reason']}")
+        self.measurement = Profile([row])
+
+
 def profiled_entries(size: str, accuracy_classes: Sequence[str], implementation: str) -> list[Entry]:
     """What is profiled: the whole vision transformer and the longest prefill of GPT-2, dense and Kronecker-sparse.
 
@@ -75,8 +108,11 @@ def profile(entry: Entry, protocol: Protocol, device_type: str) -> list[dict[str
         its share of the time of all kernels. Time in which kernels overlap is that of the first of them (see
         kernel_times). pass_s is the median of a whole pass without the profiler, the gaps between kernels included.
         One row with a status and a reason where nothing could be profiled.
+
+    Raises:
+        PoisonedProfileError: a CUDA error that this process does not recover from.
     """
-    known = {name: value for name, value in entry.to_dict().items() if name in COLUMNS}
+    known = _known(entry)
     reason = unsupported(entry, device_type)
     if reason is None:
         try:
@@ -96,10 +132,23 @@ def profile(entry: Entry, protocol: Protocol, device_type: str) -> list[dict[str
             ]
         except UnavailableError as error:
             reason = str(error)
-        except Exception as error:  # noqa: BLE001 - a model, a profiler may raise anything; the others must go on
+        except Exception as error:
             status = "out_of_memory" if memory.is_out_of_memory(error) else "failed"
-            return [known | {"status": status, "reason": f"{type(error).__name__}: {one_line(error)}"}]
+            row = known | {"status": status, "reason": f"{type(error).__name__}: {one_line(error)}"}
+            if status == "failed" and is_poison(error):
+                raise PoisonedProfileError(row) from error
+            return [row]
     return [known | {"status": "skipped", "reason": reason}]
+
+
+def unprofiled(entry: Entry, status: str, reason: str) -> Profile:
+    """What stands for an entry that could not be profiled to its end."""
+    return Profile([_known(entry) | {"status": status, "reason": reason}])
+
+
+def _known(entry: Entry) -> dict[str, Any]:
+    """The columns that say what is profiled."""
+    return {name: value for name, value in entry.to_dict().items() if name in COLUMNS}
 
 
 def _pass_seconds(run: Callable[[], object], protocol: Protocol, device_type: str) -> float:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import logging
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -52,6 +53,8 @@ class Configured(Implementation):
     def __init__(self, kernel: Kernel, configuration: str | None, number: int) -> None:
         self.name = kernel.name if configuration is None else f"{kernel.name} {configuration}"
         self.configuration = configuration
+        self.running_name = configuration or kernel.name
+        """What it is called among what failed."""
         self._kernel = kernel
         self._number = number
 
@@ -76,11 +79,18 @@ class Contest:
         strict: whether by `kernel_strict` instead of `kernel`.
         protocol: of the last round.
         reference: to be shared by problems on the same operands.
-        excluded: names of configurations that are not to be run.
+        excluded: names of configurations and rivals that are not to be run.
+        watched: makes what is around each run, of the name of who runs.
     """
 
     def __init__(
-        self, problem: Problem, strict: bool, protocol: Protocol, reference: Reference, excluded: Iterable[str] = ()
+        self,
+        problem: Problem,
+        strict: bool,
+        protocol: Protocol,
+        reference: Reference,
+        excluded: Iterable[str] = (),
+        watched: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext(),
     ) -> None:
         self.problem = problem
         self.running = ""
@@ -88,6 +98,7 @@ class Contest:
         self._kernel = get_implementation("kernel_strict" if strict else "kernel")
         self._protocol = protocol
         self._excluded = frozenset(excluded)
+        self._watched = watched
         self._bench = Bench(problem, protocol, reference)
 
     def run(self) -> dict[str, Any] | None:
@@ -97,11 +108,13 @@ class Contest:
             PoisonedDeviceError: a CUDA error that this process does not recover from.
         """
         contestants = self._contestants()
-        timed = self._in_turns(self._once(self._finalists(contestants))) if contestants else {}
+        chosen = contestants[0]
+        contestants = [one for one in contestants if one.running_name not in self._excluded]
+        timed = self._in_turns(self._once(self._finalists(contestants, chosen))) if contestants else {}
         if not timed:
             return None
-        best = _surely_best(timed, contestants[0])
-        untuned = contestants[0] if contestants[0] in timed else best
+        best = _surely_best(timed, chosen)
+        untuned = chosen if chosen in timed else best
         rivals = [get_implementation(name) for name in RIVALS if name not in self._excluded]
         compared = self._in_turns({best: timed[best][-1:], **self._once(rivals)})
         rivals_ms = {one.name: _milliseconds(of) for one, of in compared.items() if one is not best}
@@ -120,12 +133,10 @@ class Contest:
         numbers = configurations_for(self._kernel.name, self.problem)
         if not numbers:
             return [Configured(self._kernel, None, -1)]
-        return [
-            Configured(self._kernel, name, number) for name, number in numbers.items() if name not in self._excluded
-        ]
+        return [Configured(self._kernel, name, number) for name, number in numbers.items()]
 
-    def _finalists(self, contestants: list[Configured]) -> list[Configured]:
-        """The best of a short first round, and the cost model's choice."""
+    def _finalists(self, contestants: list[Configured], chosen: Configured) -> list[Configured]:
+        """The best of a short first round, and the cost model's choice, if it is not excluded."""
         if len(contestants) <= FINALISTS:
             return contestants
         brief = dataclasses.replace(
@@ -134,7 +145,7 @@ class Contest:
         seconds = _decisive({one: [of] for one, of in self._timed(contestants, brief).items()})
         order = sorted(seconds, key=seconds.__getitem__)
         hopeful = [one for one in order[:FINALISTS] if seconds[one] <= _HOPEFUL * seconds[order[0]]]
-        return [contestants[0], *(one for one in hopeful if one is not contestants[0])]
+        return [*(one for one in contestants if one is chosen), *(one for one in hopeful if one is not chosen)]
 
     def _once(self, contestants: list[Implementation]) -> Times:
         """One measurement of each that is right and could be timed."""
@@ -163,8 +174,9 @@ class Contest:
         self._bench.protocol = protocol
         found = {}
         for one in contestants:
-            self.running = getattr(one, "configuration", None) or one.name
-            measurement = self._bench.measure(one)
+            self.running = one.running_name if isinstance(one, Configured) else one.name
+            with self._watched(self.running):
+                measurement = self._bench.measure(one)
             if measurement.status == "ok":
                 found[one] = measurement
             elif measurement.status in ("wrong", "failed"):

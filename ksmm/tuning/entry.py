@@ -43,7 +43,7 @@ class Entry:
         configuration: the name of the kernel's fastest; None on a CPU, where it has no names.
         configuration_ms: milliseconds of that.
         untuned: the implementation that "auto" takes without this entry.
-        untuned_configuration: the cost model's choice.
+        untuned_configuration: the cost model's choice; `configuration` where that failed or cannot be timed.
         untuned_ms: milliseconds of that.
         rivals_ms: milliseconds of the other implementations by name.
         measured_with: the number, in the file, of what it was measured with.

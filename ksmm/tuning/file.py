@@ -11,6 +11,7 @@ from ksmm.tuning.entry import Entry
 
 SCHEMA_VERSION = 1
 _KEYS = {"schema_version", "device", "device_name", "measured_with", "failures", "entries"}
+_OF_A_FAILURE = 4
 
 
 class TuningError(ValueError):
@@ -25,7 +26,8 @@ class TuningFile:
         device, device_name: its slug ("nvidia-h200") and what its driver calls it ("NVIDIA H200").
         measured_with: for each run what it was made with: versions of PyTorch and CUDA, hash of the kernel's sources.
         entries: what was measured.
-        failures: configurations that ended a process, each as [problem, configuration, reason].
+        failures: configurations and rivals that ended a process or never ended, each as [problem, its name, reason,
+            kernel_hash].
     """
 
     device: str
@@ -122,4 +124,7 @@ def _fault(content: Any) -> str | None:
     for name, kind in (("measured_with", dict), ("failures", list), ("entries", dict)):
         if not isinstance(content[name], list) or not all(isinstance(entry, kind) for entry in content[name]):
             return f"has a key {name} that is no list of {'objects' if kind is dict else 'lists'}"
+    for number, failure in enumerate(content["failures"]):
+        if len(failure) != _OF_A_FAILURE or not all(isinstance(text, str) for text in failure):
+            return f"has failures[{number}] = {failure}; it must be {_OF_A_FAILURE} texts"
     return None

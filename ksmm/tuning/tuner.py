@@ -7,11 +7,13 @@ and goes on where it stopped.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import torch
 
@@ -20,6 +22,7 @@ from ksmm.measure.bench import PoisonedDeviceError
 from ksmm.measure.check import Reference
 from ksmm.measure.files import prepare_folder
 from ksmm.measure.idle import wait_until_idle
+from ksmm.measure.job import deadline_seconds
 from ksmm.measure.lock import device_lock
 from ksmm.measure.protocol import Protocol
 from ksmm.tuning.contest import Contest, NothingToTuneError
@@ -28,6 +31,7 @@ from ksmm.tuning.file import TuningFile, write_tuning
 from ksmm.tuning.knowledge import forget
 from ksmm.tuning.opening import enter_facts, opened
 from ksmm.tuning.tasks import Task
+from ksmm.tuning.watch import Watch
 
 logger = logging.getLogger(__name__)
 
@@ -65,6 +69,7 @@ def tune(
     max_seconds: float = float("inf"),
     again: bool = False,
     busy_gpu_max_wait_s: float = 600.0,
+    restart: Callable[[], NoReturn] | None = None,
 ) -> Outcome:
     """Measures what the file does not know yet, and adds it to the file; the device is locked meanwhile.
 
@@ -75,6 +80,8 @@ def tune(
         max_seconds: no problem is begun after so long.
         again: whether to measure what the file knows, too.
         busy_gpu_max_wait_s: for how many seconds to wait for a GPU on which another process computes.
+        restart: what ends this process and starts one that does the same (ksmm.measure.job.reexecute), for a
+            configuration that never ends. Without it that is waited for.
 
     Raises:
         NothingToTuneError: the kernel does not run here; the message says why.
@@ -92,8 +99,10 @@ def tune(
             raise NothingToTuneError(f"there is nothing to tune: {reason}")
         tuning = opened(file, device_type)
         number = enter_facts(tuning, device_type, protocol, wait_until_idle(device, busy_gpu_max_wait_s))
+        kernel_hash = tuning.measured_with[number]["kernel_hash"]
+        watch = Watch(file, tuning, kernel_hash, deadline_seconds(protocol), restart)
         try:
-            return _tune_all(tasks, tuning, file, number, protocol, time.monotonic() + max_seconds, again)
+            return _tune_all(tasks, tuning, file, number, protocol, time.monotonic() + max_seconds, again, watch)
         finally:
             forget()
 
@@ -106,6 +115,7 @@ def _tune_all(
     protocol: Protocol,
     deadline: float,
     again: bool,
+    watch: Watch,
 ) -> Outcome:
     outcome, reference, shared = Outcome(), None, None
     for position, task in enumerate(tasks, start=1):
@@ -118,7 +128,7 @@ def _tune_all(
         problem = task.problem
         if shared != (problem.pattern, problem.dtype, problem.batch_size):
             shared, reference = (problem.pattern, problem.dtype, problem.batch_size), Reference(problem)
-        entry = _tune(task, tuning, file, number, protocol, reference)
+        entry = _tune(task, number, protocol, reference, watch)
         if entry is None:
             outcome.given_up += 1
             continue
@@ -130,17 +140,15 @@ def _tune_all(
     return outcome
 
 
-def _tune(
-    task: Task, tuning: TuningFile, file: Path, number: int, protocol: Protocol, reference: Reference
-) -> Entry | None:
+def _tune(task: Task, number: int, protocol: Protocol, reference: Reference, watch: Watch) -> Entry | None:
     """The entry of one problem; None, with a warning, if none of the kernel's configurations could be timed."""
-    excluded = {configuration for problem, configuration, _ in tuning.failures if problem == str(task)}
-    contest = Contest(task.problem, task.precision == "strict", protocol, reference, excluded)
+    name = str(task)
+    watched = functools.partial(watch.running, name)
+    contest = Contest(task.problem, task.precision == "strict", protocol, reference, watch.excluded(name), watched)
     try:
         ranking = contest.run()
     except PoisonedDeviceError as error:
-        tuning.failures.append([str(task), contest.running, error.measurement.reason])
-        write_tuning(file, tuning)
+        watch.add(name, contest.running, error.measurement.reason)
         raise
     except torch.OutOfMemoryError as error:
         logger.warning("%s: out of memory (%s)", task, str(error).splitlines()[0])

@@ -18,7 +18,7 @@ PASSES = 5
 @pytest.mark.parametrize(
     ("error", "status"),
     [
-        (RuntimeError("CUDA error: unspecified launch failure"), "failed"),
+        (RuntimeError("no such operator"), "failed"),
         (torch.OutOfMemoryError("CUDA out of memory"), "out_of_memory"),
     ],
 )
@@ -30,6 +30,20 @@ def test_an_error_in_one_network_is_a_row_with_its_reason(monkeypatch, error, st
     (row,) = module.profile(ENTRIES["feed_forward"], QUICK, "cpu")
     assert row["status"] == status
     assert row["reason"] == f"{type(error).__name__}: {error}"
+
+
+def test_an_error_that_poisons_the_process_ends_it_with_that_row(monkeypatch):
+    """Or all rows after it would be failed, too."""
+
+    def fails(*arguments):
+        raise RuntimeError("CUDA error: unspecified launch failure")
+
+    monkeypatch.setattr(module, "_kernels", fails)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    with pytest.raises(module.PoisonedProfileError) as ended:
+        module.profile(ENTRIES["feed_forward"], QUICK, "cpu")
+    (row,) = ended.value.measurement.rows
+    assert (row["status"], row["reason"]) == ("failed", "RuntimeError: CUDA error: unspecified launch failure")
 
 
 def test_times_are_of_one_pass(monkeypatch):

@@ -43,10 +43,10 @@ def test_files_of_several_gpus_become_one(tmp_path: Path, capsys: pytest.Capture
     one = tuning_file(ENTRY, entry(layout="batch_last"))
     one.measured_with = [{"torch": "0"}, {"torch": "1"}]
     one.entries[1] = entry(layout="batch_last", measured_with=1)
-    one.failures = [["a problem", "a tile", "a reason"]]
+    one.failures = [["a problem", "a tile", "a reason", "a kernel"]]
     another = tuning_file(entry(configuration="better tile", measured_with=1), entry(dtype="float16", measured_with=1))
     another.measured_with = [{"torch": "3"}, {"torch": "2"}]
-    another.failures = [*one.failures, ["a problem", "another tile", "a reason"]]
+    another.failures = [*one.failures, ["a problem", "another tile", "a reason", "a kernel"]]
     paths = [tmp_path / "one.json", tmp_path / "another.json"]
     for path, tuning in zip(paths, (one, another), strict=True):
         write_tuning(path, tuning)
@@ -122,6 +122,10 @@ def test_a_wrong_entry_is_named(tmp_path: Path, field: str, value: object) -> No
         (lambda text: text.replace('"schema_version": 1', '"schema_version": 2'), "schema_version 2, and this ksmm"),
         (lambda text: text.replace('"failures"', '"failure"'), "wrong keys: failure, failures"),
         (lambda text: text.replace('"failures": []', '"failures": 3'), "key failures that is no list"),
+        (
+            lambda text: text.replace('"failures": []', '"failures": [["x"]]'),
+            r"failures\[0\] = \['x'\]; it must be 4 texts",
+        ),
         (lambda text: text.replace('"device": "', '"device": "" , "x": "'), "wrong keys: x"),
     ],
 )

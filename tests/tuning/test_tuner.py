@@ -16,6 +16,7 @@ from ksmm.implementations.bmm import Bmm
 from ksmm.implementations.kernel import Kernel
 from ksmm.measure.bench import Bench, PoisonedDeviceError
 from ksmm.measure.protocol import Protocol
+from ksmm.measure.provenance import kernel_hash
 from ksmm.tuning import TuningError, contest, known, read_tuning, write_tuning
 from ksmm.tuning.contest import NothingToTuneError
 from ksmm.tuning.numbers import configurations_for
@@ -30,20 +31,6 @@ PATTERN = ksmm.Pattern(1, 48, 24, 2)
 
 def tasks(*patterns: ksmm.Pattern, batch_sizes=(20,), layouts=("batch_first",)) -> list[Task]:
     return list_tasks(patterns or [PATTERN], "cpu", batch_sizes, ["float32"], layouts)
-
-
-@pytest.fixture
-def times(monkeypatch) -> dict[str, float]:
-    """Milliseconds that measuring yields, instead of what a busy machine would; results are checked all the same."""
-    made_up = {"kernel": 1.0, "kernel good tile": 1.0, "kernel bad tile": 7.0, "kernel slow tile": 11.0, "bmm": 2.0}
-    measure = Bench.measure
-
-    def timed(self, implementation, part="whole"):
-        found = measure(self, implementation, part)
-        return dataclasses.replace(found, median_s=found.median_s and made_up[implementation.name] / 1e3)
-
-    monkeypatch.setattr(Bench, "measure", timed)
-    return made_up
 
 
 def test_the_fastest_is_remembered_and_used(fake_configurations, times, own_file) -> None:
@@ -279,7 +266,7 @@ def test_what_poisons_the_device_is_left_out_by_the_next_run(fake_configurations
     with pytest.raises(PoisonedDeviceError):
         tune(tasks(), own_file, protocol=QUICK)
     (failure,) = read_tuning(own_file).failures
-    assert failure[1:] == ["good tile", "an illegal memory access"]
+    assert failure[1:] == ["good tile", "an illegal memory access", kernel_hash()]
     assert tune(tasks(), own_file, protocol=QUICK).measured == 1
     assert read_tuning(own_file).entries[0].configuration == "bad tile"
 

@@ -78,12 +78,13 @@ rule profile_networks:
         kernel_sources=run.kernel_sources,
         implementation_hashes=hashes_of(MEASURED_NETWORKS.get("implementations", [])[:1]),
         torch=run.torch,
+        journal=RESULTS / "networks/profile_journal",
     message:
         "Profiling networks kernel by kernel"
     shell:
         "python {params.script:q} --size {params.size:q} --device {params.device:q} --device-type {params.device_type}"
         " --accuracy-classes {params.accuracy_classes:q} --implementation {params.implementation:q}"
-        " --protocol {params.protocol:q} --output {output.profile:q}"
+        " --protocol {params.protocol:q} --output {output.profile:q} --journal {params.journal:q}"
         " --busy-gpu-max-wait-s {params.busy_gpu_max_wait_s} > {log:q} 2>&1"
 
 

@@ -2,6 +2,8 @@
 
 python workflow/scripts/profile_networks.py --size tiny --device-type cpu --accuracy-classes strict \
     --implementation kernel --output networks_profile.csv
+
+What was profiled when the script was stopped is in the journal, and is not profiled again by the next try.
 """
 
 import argparse
@@ -9,16 +11,22 @@ import csv
 import io
 import json
 import logging
-import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+from time_patterns import stopped_in_one_line
 
 from ksmm.measure import provenance
-from ksmm.measure.files import write_atomically
-from ksmm.measure.idle import wait_until_idle
-from ksmm.measure.lock import DeviceAbsentError, device_lock
+from ksmm.measure.attempt import Attempts
+from ksmm.measure.files import prepare_folder, write_atomically
+from ksmm.measure.job import deadline_seconds, reexecute
+from ksmm.measure.journal import Journal
 from ksmm.measure.protocol import Protocol
-from ksmm.networks.entry import CLASSES
-from ksmm.networks.profile import COLUMNS, profile, profiled_entries
+from ksmm.measure.recording import recording
+from ksmm.networks.entry import CLASSES, Entry
+from ksmm.networks.identity import identity_of
+from ksmm.networks.profile import COLUMNS, Profile, profile, profiled_entries, unprofiled
 from ksmm.networks.sizes import SIZES
 
 
@@ -33,30 +41,56 @@ def main() -> None:
     parser.add_argument("--device", help="what the device must be, e.g. nvidia-h200; by default any is measured")
     parser.add_argument("--busy-gpu-max-wait-s", type=float, default=0.0, help="wait so long for a GPU in use")
     parser.add_argument("--output", type=Path, required=True, help="CSV file to write")
+    parser.add_argument("--journal", type=Path, help="folder for what is profiled before the end (beside the output)")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    try:
-        text = profiles(arguments)
-    except DeviceAbsentError as error:
-        sys.exit(f"profile_networks: {error}")
-    write_atomically(arguments.output, text)
+    with stopped_in_one_line("profile_networks"):
+        provenance.check_device(arguments.device_type, arguments.device)
+        profile_all(arguments)
 
 
-def profiles(arguments: argparse.Namespace) -> str:
-    """The rows of all networks, as CSV, measured with the device locked."""
+def profile_all(arguments: argparse.Namespace) -> None:
+    """Profiles all networks with the device locked, and writes the table."""
     protocol = Protocol.from_mapping(arguments.protocol)
+    entries = profiled_entries(arguments.size, arguments.accuracy_classes, arguments.implementation)
+    journal = Journal(arguments.journal or arguments.output.with_suffix(".journal"), Profile)
+    prepare_folder(journal.folder)
+    attempts = Attempts(journal, deadline_seconds(protocol), reexecute)
+    waits = arguments.busy_gpu_max_wait_s
+    with recording("profile_networks", arguments.device_type, protocol.to_dict(), waits) as content:
+        identities = [identity_of(entry, content) | {"study": "networks_profile"} for entry in entries]
+        rows = [
+            row
+            for entry, identity in zip(entries, identities, strict=True)
+            for row in _found_or_profiled(entry, identity, protocol, arguments.device_type, attempts).rows
+        ]
+    write_atomically(arguments.output, _csv(rows, content["device"]["slug"]))
+    journal.remove(identities)
+
+
+def _found_or_profiled(
+    entry: Entry, identity: dict[str, Any], protocol: Protocol, device_type: str, attempts: Attempts
+) -> Profile:
+    found = attempts.find(identity)
+    if found is not None:
+        logging.info("%s: profiled before", entry)
+        return found
+    logging.info("%s", entry)
+    return attempts.make(
+        entry,
+        identity,
+        lambda: Profile(profile(entry, protocol, device_type)),
+        lambda status, reason: unprofiled(entry, status, reason),
+    )
+
+
+def _csv(rows: Iterable[dict[str, Any]], device: str) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n", restval="")
     writer.writeheader()
-    with device_lock(arguments.device_type) as locked:
-        provenance.check_device(arguments.device_type, arguments.device)
-        device = provenance.device_slug(arguments.device_type)
-        wait_until_idle(locked, arguments.busy_gpu_max_wait_s)
-        for entry in profiled_entries(arguments.size, arguments.accuracy_classes, arguments.implementation):
-            logging.info("%s", entry)
-            for row in profile(entry, protocol, arguments.device_type):
-                numbers = {name: f"{value:.6g}" for name, value in row.items() if isinstance(value, float)}
-                writer.writerow({"device": device} | row | numbers)
+    for row in rows:
+        numbers = {name: f"{value:.6g}" for name, value in row.items() if isinstance(value, float)}
+        writer.writerow({"device": device} | row | numbers)
     return text.getvalue()
 
 

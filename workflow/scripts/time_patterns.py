@@ -24,6 +24,8 @@ from ksmm.measure.progress import progress_line
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.provenance import check_device
 from ksmm.measure.study import Study
+from ksmm.tuning import TuningError
+from ksmm.tuning.contest import NothingToTuneError
 
 
 def main() -> None:
@@ -71,7 +73,8 @@ def stopped_in_one_line(job: str) -> Iterator[None]:
     """Ends the process with one line for what is no fault of the program's: what was measured before is kept."""
     try:
         yield
-    except (OSError, DeviceAbsentError) as error:  # a full disk, a GPU that is gone, or not the one of this run
+    # a full disk, a GPU that is gone, or not the one of this run; no kernel to tune, or a tuning file of another device
+    except (OSError, DeviceAbsentError, NothingToTuneError, TuningError) as error:
         logging.error("%s stopped: %s", job, error)
         sys.exit(1)
 

@@ -10,15 +10,16 @@ it is copied to the output. What there was no time for is left to another run wi
 import argparse
 import json
 import logging
-import sys
 from pathlib import Path
+
+from time_patterns import stopped_in_one_line
 
 import ksmm
 from ksmm.measure.bench import PoisonedDeviceError
 from ksmm.measure.job import reexecute
-from ksmm.measure.lock import DeviceAbsentError
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.provenance import check_device
+from ksmm.tuning.contest import NothingToTuneError
 from ksmm.tuning.file import read_tuning, write_tuning
 from ksmm.tuning.tasks import list_tasks
 from ksmm.tuning.tuner import tune
@@ -31,22 +32,23 @@ def main() -> None:
     tasks = list_tasks(
         arguments.patterns, arguments.device_type, arguments.batch_sizes, arguments.dtypes, arguments.layouts
     )
-    protocol = Protocol.from_mapping(arguments.protocol)
-    try:
+    with stopped_in_one_line("tune_kernel"):
         check_device(arguments.device_type, arguments.device)
-        outcome = tune(
-            tasks,
-            arguments.journal,
-            protocol=protocol,
-            max_seconds=arguments.max_seconds,
-            busy_gpu_max_wait_s=arguments.busy_gpu_max_wait_s,
-        )
-    except PoisonedDeviceError:
-        reexecute()
-    except DeviceAbsentError as error:
-        sys.exit(f"tune_kernel: {error}")
-    logging.info("%s", outcome)
-    write_tuning(arguments.output, read_tuning(arguments.journal))
+        try:
+            outcome = tune(
+                tasks,
+                arguments.journal,
+                protocol=Protocol.from_mapping(arguments.protocol),
+                max_seconds=arguments.max_seconds,
+                busy_gpu_max_wait_s=arguments.busy_gpu_max_wait_s,
+                restart=reexecute,
+            )
+        except PoisonedDeviceError:
+            reexecute()
+        logging.info("%s", outcome)
+        if not arguments.journal.exists():
+            raise NothingToTuneError("none of the problems could be tuned; the log says of each why")
+        write_tuning(arguments.output, read_tuning(arguments.journal))
 
 
 def parse_arguments() -> argparse.Namespace:
