@@ -18,10 +18,9 @@ import itertools
 import sys
 
 import torch
-from side_by_side import seconds_without_launch
+from side_by_side import implementation_for, seconds_without_launch
 
 import ksmm
-from ksmm.implementations import get_implementation
 from ksmm.measure import timer
 from ksmm.measure.protocol import Protocol
 from ksmm.networks.chains import default_chain, paper_chain
@@ -50,10 +49,7 @@ def seconds_of_chain(
     Raises:
         ValueError: the kernel does not run there; the message says why.
     """
-    kernel = get_implementation("kernel")
-    reason = kernel.supports(ksmm.Problem(chain[0], batch_size, dtype, "batch_first", device))
-    if reason is not None:
-        raise ValueError(f"there is nothing to measure: {reason}")
+    kernel = implementation_for(ksmm.Problem(chain[0], batch_size, dtype, "batch_first", device), "kernel")
     outer, inner = (
         kernel.pack(torch.randn(pattern.weight_shape, device=device).div(pattern.c**0.5).to(dtype), "batch_first")
         for pattern in chain

@@ -5,9 +5,10 @@ By hand: python figures/fig09_memory_rewritings_layouts.py --table results/<devi
 
 from pathlib import Path
 
-from ratios import LAYOUTS
 from rewritings import Rewritings
 from script import main
+
+from ksmm.names import LAYOUTS
 
 NAME = Path(__file__).stem
 TITLE = "Figure 9: share of bmm's time spent on memory rewritings, in both layouts"

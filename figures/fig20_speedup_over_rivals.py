@@ -17,7 +17,7 @@ from groups import statistics
 from matplotlib.axes import Axes
 from script import conditions, main, sentences
 
-from ksmm.names import DTYPE_NAMES
+from ksmm.names import DTYPE_NAMES, LAYOUTS
 
 NAME = Path(__file__).stem
 TITLE = "Figure 20 (not in the paper): speed-up of kernel over the fastest rival in each layout"
@@ -53,7 +53,7 @@ def missing(table: pd.DataFrame) -> str | None:
         ratios.why_missing(table, dtype, ("kernel",), ratios.every_rival(table), layouts=[layout])
         for dtype in DTYPE_NAMES
         if (table.dtype == dtype).any()
-        for layout in ratios.LAYOUTS
+        for layout in LAYOUTS
     ]
     return next(iter(reasons), "the table has no measurements")
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import energies
-import matplotlib.ticker
 import pandas as pd
 import ratios
+import scales
 import style
 from groups import statistics
 from matplotlib.axes import Axes
@@ -75,9 +75,7 @@ def _panel(axes: Axes, frame: pd.DataFrame) -> None:
     for axis, name in ((axes.xaxis, "x"), (axes.yaxis, "y")):
         getattr(axes, f"set_{name}scale")("log")
         getattr(axes, f"set_{name}lim")(low, high)
-        axis.set_major_locator(matplotlib.ticker.FixedLocator(style.round_numbers(low, high)))
-        axis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, _: f"{value:g}"))
-        axis.set_minor_locator(matplotlib.ticker.NullLocator())
+        scales.set_ticks(axis, style.round_numbers(low, high))
     axes.axhline(1, color="#999999", linewidth=0.6)
     axes.axvline(1, color="#999999", linewidth=0.6)
     axes.grid(visible=True, axis="both")

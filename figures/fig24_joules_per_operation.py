@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import energies
-import matplotlib.ticker
 import pandas as pd
 import ratios
+import scales
 import style
 from boxes import boxes_by_name, convention
 from groups import Group, summary
@@ -75,9 +75,7 @@ def _log_axis(panels: list[Axes]) -> None:
     for axes in panels:
         axes.set_yscale("log")
         axes.set_ylim(low, high)
-        axes.yaxis.set_major_locator(matplotlib.ticker.FixedLocator(style.round_numbers(low, high)))
-        axes.yaxis.set_major_formatter(matplotlib.ticker.FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.yaxis.set_minor_locator(matplotlib.ticker.NullLocator())
+        scales.set_ticks(axes.yaxis, style.round_numbers(low, high))
     panels[0].set_ylabel("pJ per useful operation")
 
 

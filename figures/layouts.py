@@ -13,6 +13,8 @@ from groups import Group, summary
 from matplotlib.figure import Figure
 from script import conditions, sentences
 
+from ksmm.names import LAYOUTS
+
 
 @dataclass(frozen=True)
 class Layouts:
@@ -29,7 +31,7 @@ class Layouts:
     def missing(self, table: pd.DataFrame) -> str | None:
         """Why the table cannot give the figure, or None."""
         names = sorted(table.implementation.unique())
-        for layout in ratios.LAYOUTS:
+        for layout in LAYOUTS:
             reason = ratios.why_missing(table, self.dtype, names, layouts=[layout])
             if reason is not None:
                 return reason

@@ -15,7 +15,6 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
 
 import pandas as pd
 from script import FOLDER, TABLES, of_one_device, study_of
@@ -31,11 +30,6 @@ _WITHOUT = {
 def names() -> list[str]:
     """The name of every figure's and table's script, found by being there."""
     return [path.stem for kind in ("fig", "table") for path in sorted(FOLDER.glob(f"{kind}*.py"))]
-
-
-def scripts() -> dict[str, ModuleType]:
-    """Every figure's and table's script by name."""
-    return {name: importlib.import_module(name) for name in names()}
 
 
 def plan(tables: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, str | None]]:

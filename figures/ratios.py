@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from ksmm.names import LAYOUTS
 from ksmm.patterns import Pattern
 
 SPECIALISED = ("kernel", "bmm", "einsum", "bsr")
@@ -34,7 +35,6 @@ OURS = ("kernel", "kernel_strict", "auto")
 NOT_IN_PAPER_FIGURES = ("kernel_strict", "lazylinop")
 """A variant of the kernel, and the authors' package of later: no figure that repeats one of the paper's has them."""
 
-LAYOUTS = ("batch_first", "batch_last")
 PROBLEM = ["pattern", "batch_size"]
 """What two implementations must share to be compared, for one dtype."""
 

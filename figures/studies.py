@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
-import ratios
 import sheets
 import style
 from IPython.display import Markdown, display
 from script import FOLDER, TABLES, of_one_device
+
+from ksmm.names import LAYOUTS
 
 ROOT = FOLDER.parent
 
@@ -44,9 +45,9 @@ def chosen_layouts(layout: str) -> tuple[str, ...]:
     Raises:
         ValueError: it is none of these.
     """
-    if layout != "both" and layout not in ratios.LAYOUTS:
-        raise ValueError(f"layout is {layout!r}; choose one of {', '.join(ratios.LAYOUTS)} or both")
-    return ratios.LAYOUTS if layout == "both" else (layout,)
+    if layout != "both" and layout not in LAYOUTS:
+        raise ValueError(f"layout is {layout!r}; choose one of {', '.join(LAYOUTS)} or both")
+    return LAYOUTS if layout == "both" else (layout,)
 
 
 def show(*lines: str) -> None:

@@ -13,6 +13,7 @@ import torch
 from script import main
 
 from ksmm.implementations import get_implementation
+from ksmm.implementations.bsr import LARGEST_BLOCK
 from ksmm.patterns import Pattern
 from ksmm.reference import reference_matmul, relative_error
 
@@ -23,7 +24,8 @@ TOLERANCE = 1e-12
 ROWS = {
     "storage of K̃": {
         "bmm": "3D tensor (ad, b, c)",
-        "bsr": "2D tensor (abd, acd) in BSR format, with square blocks of side gcd(b, c)",
+        "bsr": "2D tensor (abd, acd) in BSR format, "
+        f"with square blocks whose side is the largest common divisor of b and c up to {LARGEST_BLOCK}",
         "bmm_strided": "4D tensor (a, d, b, c)",
     },
     "line 1 of Algorithm 1": {

@@ -14,6 +14,7 @@ from ksmm.implementations import Packed, check_implementation, get_implementatio
 from ksmm.implementations.kernel import say_if_missing
 from ksmm.names import dtype_name
 from ksmm.operands import (
+    along_features,
     autocast_operands,
     check_bias,
     check_dtypes,
@@ -84,7 +85,7 @@ def ks_matmul(
     else:
         y = _opaque_matmul(rows, weight, layout, name)
         if bias is not None:
-            y = y + (bias if layout == "batch_first" else bias[:, None])
+            y = y + along_features(bias, layout)
     return restore_batch(y, x, layout)
 
 

@@ -158,7 +158,9 @@ class KSLinear(nn.Module):
         """Whether the weights are those that were packed: the same tensors, and not changed in place since."""
         factors = self._modules["factors"]
         weights = factors._parameters  # iterating over self.factors takes as long as a small product
-        if len(weights) != len(self._frozen_from) or factors._forward_pre_hooks:  # parametrized ones are not there
+        if len(weights) != len(self._frozen_from):  # parametrized ones are not there
+            return False
+        if factors._forward_pre_hooks or factors._forward_hooks:  # pruning, or what else makes other weights of them
             return False
         only_identity = torch.compiler.is_compiling()  # versions and addresses are no part of a graph
         for weight, (packed, version, address) in zip(weights.values(), self._frozen_from, strict=True):

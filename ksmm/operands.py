@@ -49,6 +49,11 @@ def check_bias(x: torch.Tensor, bias: torch.Tensor | None, pattern: Pattern) -> 
         )
 
 
+def along_features(bias: torch.Tensor, layout: str) -> torch.Tensor:
+    """A bias of shape (features,) as it is added to a Y of some batch: a row in batch_first, a column in batch_last."""
+    return bias if layout == "batch_first" else bias[:, None]
+
+
 def autocast_operands(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:

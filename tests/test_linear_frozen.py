@@ -33,6 +33,15 @@ def test_same_result(name: str, layout: str) -> None:
         torch.testing.assert_close(call(layer, x, layout), expected)
 
 
+def test_a_hook_that_makes_other_weights_is_not_left_out() -> None:
+    layer = ksmm.KSLinear(CHAIN, bias=False)
+    x = torch.randn(5, layer.in_features)
+    layer.factors.register_forward_hook(lambda module, inputs, weights: [2 * weight for weight in weights])
+    with torch.no_grad():
+        expected = dense_twin(layer)(x) * 2 ** len(CHAIN)
+        torch.testing.assert_close(layer.freeze()(x), expected, rtol=1e-4, atol=1e-4)
+
+
 def test_gradients_still_flow() -> None:
     layer = ksmm.KSLinear(CHAIN).freeze()
     layer(torch.randn(5, layer.in_features)).sum().backward()

@@ -30,9 +30,6 @@ def remembered(tmp_path, monkeypatch):
 
 
 def test_what_the_pipeline_writes_is_what_is_read(remembered):
-    import run_command
-
-    assert (run_command.FILE, run_command.LOCK) == (FILE, LOCK)
     run = read_run(remembered)
     assert run["arguments"] == ["--cores", "2", "all"]
     assert run["folder"] == str(remembered)

@@ -53,11 +53,14 @@ def timing_minutes(
         batch_size: B.
         dtypes: by name.
         layouts: by name.
-        implementations: by name; bmm is measured twice, whole and in part.
+        implementations: by name; those with a step that is measured by itself, too, count twice.
         protocol: the config's section.
         attempt: 1 at first, one more at each retry.
     """
-    parts = [*implementations, *("bmm" for name in implementations if name == "bmm")]
+    from ksmm.implementations import get_implementation  # PyTorch, which a redraw of published records does without
+    from ksmm.measure.tasks import parts_of
+
+    parts = [name for name in implementations for _ in parts_of(get_implementation(name))]
     numbers_s = sum(
         SET_UP_S + number_seconds(name, pattern, batch_size, device_type, protocol)
         for pattern in patterns

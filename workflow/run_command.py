@@ -9,9 +9,8 @@ import socket
 from pathlib import Path
 
 from ksmm.measure.files import write_atomically
+from ksmm.resume import FILE, LOCK
 
-FILE = Path(".snakemake/ksmm-run.json")
-LOCK = FILE.with_suffix(".lock")
 VARIABLES = (
     "KSMM_SLURM_SITE",
     "KSMM_TIMING_JOBS_PER_GROUP",
@@ -21,6 +20,8 @@ VARIABLES = (
     "KSMM_TUNING_FILE",
     "KSMM_CPU_VARIANT",
     "KSMM_LOCK_DIRECTORY",
+    "KSMM_COMMIT",
+    "XDG_CACHE_HOME",
     "SNAKEMAKE_PROFILE",
     "CUDA_VISIBLE_DEVICES",
     "CUDA_HOME",

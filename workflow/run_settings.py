@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from check_config import ROOT
 from config_values import understand
@@ -127,27 +128,37 @@ def run_settings(config: dict) -> RunSettings:
         "imported": imported_records(Path(config["energy"]["imported"]), device),
     }
     if device_type == "published":
-        folder = measurements / device
         check_no_own_run(results, device)
-        return RunSettings(
-            **shared,
-            records_folder=folder,
-            jobs=None,
-            implementations=[],
-            kernel_sources="",
-            kernel_changed=False,
-            implementation_hashes={},
-            torch="",
-            energy_jobs=None,
-            energy_implementations=[],
-            networks=sorted(path.stem for path in folder.glob("networks/records/*.json")),
-            networks_in_all=True,
-        )
+        return _settings_of_a_redraw(shared, measurements / device)
+    return _settings_of_a_measurement(shared, config)
+
+
+def _settings_of_a_redraw(shared: dict[str, Any], folder: Path) -> RunSettings:
+    """Of published records in a folder: nothing is measured."""
+    return RunSettings(
+        **shared,
+        records_folder=folder,
+        jobs=None,
+        implementations=[],
+        kernel_sources="",
+        kernel_changed=False,
+        implementation_hashes={},
+        torch="",
+        energy_jobs=None,
+        energy_implementations=[],
+        networks=sorted(path.stem for path in folder.glob("networks/records/*.json")),
+        networks_in_all=True,
+    )
+
+
+def _settings_of_a_measurement(shared: dict[str, Any], config: dict) -> RunSettings:
+    """Of what is measured on this machine."""
     import torch
 
     from ksmm.build import source_hash
     from ksmm.measure.implementation_hash import implementation_hashes
 
+    results, device_type = shared["results"], shared["device_type"]
     kernel_sources = source_hash()
     changed = kernel_changed(results / "build.json", kernel_sources)
     patterns = chosen_patterns(config[device_type]["patterns"], f"{device_type}.patterns")

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from ksmm.operands import along_features
 from ksmm.patterns import Pattern
 from ksmm.problem import Problem
 
@@ -87,7 +88,7 @@ class Implementation(ABC):
         Returns:
             As `matmul`.
         """
-        return self.matmul(packed, x) + (bias if packed.layout == "batch_first" else bias[:, None])
+        return self.matmul(packed, x) + along_features(bias, packed.layout)
 
     def configuration_of(self, packed: Packed, x: torch.Tensor) -> str:
         """The name of the configuration in which `matmul` takes these operands; empty where there is only one way."""

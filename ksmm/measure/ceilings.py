@@ -128,7 +128,9 @@ def matrix_product_rate(device_type: str, dtype: torch.dtype, seconds: float) ->
 
 
 def _best(run: Callable[[], object], device_type: str, seconds: float) -> float:
-    """Seconds of a run in the fastest of at least three samples, taken for about so many seconds.
+    """Seconds of a run in the fastest of several samples, taken for about so many seconds.
+
+    There are three at least, but where one takes longer than all of them should: that is the last.
 
     A sample is of runs back to back, as those of products are: waiting for an H200 adds 1 to 2 % to a single copy. They
     are fewer than MOST_RUNS_PER_SAMPLE where three samples of that many would take too long.

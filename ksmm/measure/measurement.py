@@ -73,9 +73,9 @@ class Measurement:
             values[name] = _CONTROL_CHARACTERS.sub(" ", values[name])
         values["pattern"] = list(self.pattern)
         for name in ("samples_s", "cuda_graph_samples_s"):
-            values[name] = [_rounded(sample) for sample in values[name]]
+            values[name] = [six_digits(sample) for sample in values[name]]
         for name in ("median_s", "iqr_s", "relative_error", "tolerance", "duration_s"):
-            values[name] = None if values[name] is None else _rounded(values[name])
+            values[name] = None if values[name] is None else six_digits(values[name])
         energy = values.pop("energy")
         for name in ("configuration", "gpu"):
             if not values[name]:
@@ -100,11 +100,12 @@ def rounded(values: dict[str, Any]) -> dict[str, Any]:
 
 def _any_rounded(value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return [_rounded(entry) for entry in value]
-    return _rounded(value) if isinstance(value, float) else value
+        return [six_digits(entry) for entry in value]
+    return six_digits(value) if isinstance(value, float) else value
 
 
-def _rounded(value: float) -> float:
+def six_digits(value: float) -> float:
+    """To six significant digits, as numbers stand in records."""
     return float(f"{value:.6g}")
 
 

@@ -182,7 +182,7 @@ def captured(run: Run, runs: int, warm_up_runs: int = 1) -> torch.cuda.CUDAGraph
             run()
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, stream=stream):
         for _ in range(runs):
             run()
     return graph

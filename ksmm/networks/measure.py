@@ -31,7 +31,7 @@ class PoisonedNetworkError(PoisonedError):
     """A CUDA error after which this process cannot use the device any more, where a new process can.
 
     Attributes:
-        measurement: of status failed, what was being measured.
+        measurement: what was being measured; ok where that was over, and only giving back its memory failed.
     """
 
     def __init__(self, measurement: NetworkMeasurement) -> None:

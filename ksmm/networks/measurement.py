@@ -6,6 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from ksmm.measure.measurement import six_digits
 from ksmm.networks.entry import Entry
 
 _NUMBERS = ("median_s", "iqr_s", "relative_error", "tolerance", "duration_s")
@@ -51,8 +52,8 @@ class NetworkMeasurement:
         """The fields by name, those of the entry among them, numbers rounded to six significant digits."""
         own = [field.name for field in dataclasses.fields(self) if field.name != "entry"]
         values = self.entry.to_dict() | {name: getattr(self, name) for name in own}
-        values["samples_s"] = [_rounded(sample) for sample in self.samples_s]
-        return values | {name: None if values[name] is None else _rounded(values[name]) for name in _NUMBERS}
+        values["samples_s"] = [six_digits(sample) for sample in self.samples_s]
+        return values | {name: None if values[name] is None else six_digits(values[name]) for name in _NUMBERS}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> NetworkMeasurement:
@@ -66,7 +67,3 @@ class NetworkMeasurement:
         entry = Entry(**{name: value for name, value in values.items() if name in names})
         rest = {name: value for name, value in values.items() if name not in names}
         return cls(entry=entry, **{**rest, "samples_s": tuple(rest["samples_s"])})
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.6g}")

@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from ksmm.cache import cache_folder
+from ksmm.names import dtype_name
 from ksmm.tuning.entry import Choice, Key
 from ksmm.tuning.file import TuningError, read_tuning
 
@@ -59,7 +60,7 @@ def known(
     if device_type == "cuda" and index is None:
         index = torch.cuda.current_device() if torch.cuda.is_available() else None
     slug, name = _device(device_type, index)
-    key: Key = (tuple(weight_shape), str(dtype).removeprefix("torch."), layout, precision)
+    key: Key = (tuple(weight_shape), dtype_name(dtype), layout, precision)
     return _knowledge(slug, name).get(key, ())
 
 

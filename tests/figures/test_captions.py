@@ -1,7 +1,6 @@
 """What captions and notes say of the patterns, layouts and dtypes that are compared."""
 
 import pandas as pd
-import plan
 import pytest
 from comparisons import Comparisons
 from script import conditions
@@ -9,9 +8,8 @@ from table03_speedups import TABLE as TABLE_03
 from table05_layouts import TABLE as TABLE_05
 from table08_speedups_float16 import TABLE as TABLE_08
 
+from tests.figures.scripts import SCRIPTS
 from tests.figures.synthetic_table import synthetic_table
-
-SCRIPTS = plan.scripts()
 
 
 def caption(name, table):

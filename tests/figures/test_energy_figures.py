@@ -5,16 +5,16 @@ import subprocess
 import sys
 
 import pandas as pd
-import plan
 import pytest
 
 from ksmm.energy_table import write_energy_table
 from tests.figures.conftest import FIGURES
+from tests.figures.scripts import scripts_of
 from tests.figures.synthetic_energy import imported, synthetic_energy_table
 
 import energies  # isort: skip - found through conftest
 
-SCRIPTS = {name: module for name, module in plan.scripts().items() if plan.study_of(module) == "energy"}
+SCRIPTS = scripts_of("energy")
 FIGURE_7 = SCRIPTS["fig07_energy"]
 
 

@@ -5,18 +5,18 @@ import subprocess
 import sys
 
 import pandas as pd
-import plan
 import pytest
 
 from ksmm.measure.protocol import Protocol
 from ksmm.networks.by_hand import measure_vit, rule_of
 from ksmm.networks.table import write_networks_table
 from tests.figures.conftest import FIGURES
+from tests.figures.scripts import scripts_of
 from tests.figures.synthetic_networks import synthetic_networks
 
 import vit_study  # isort: skip - found through conftest
 
-SCRIPTS = {name: module for name, module in plan.scripts().items() if plan.study_of(module) == "networks"}
+SCRIPTS = scripts_of("networks")
 
 
 @pytest.fixture(scope="module")

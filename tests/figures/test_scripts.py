@@ -3,16 +3,16 @@ import subprocess
 import sys
 
 import pandas as pd
-import plan
 import pytest
 from matplotlib.figure import Figure
 
 from ksmm.table import write_table
 from tests.figures.conftest import FIGURES, failing
 from tests.figures.drawn import empty_panels, overlapping_texts
+from tests.figures.scripts import scripts_of
 from tests.figures.synthetic_table import synthetic_table, with_later
 
-SCRIPTS = {name: module for name, module in plan.scripts().items() if plan.study_of(module) == "time"}
+SCRIPTS = scripts_of("time")
 ILLUSTRATIONS = {name for name in SCRIPTS if name[:5] in ("fig01", "fig02", "fig03", "fig05")}
 COMPUTED = ILLUSTRATIONS | {"table01_catalogue", "table02_bmm_vs_bsr"}
 MEASURED = sorted(set(SCRIPTS) - COMPUTED)

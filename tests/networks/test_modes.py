@@ -25,8 +25,9 @@ class Device:
         torch.add(self.x, 1, out=self.y)
 
     @contextlib.contextmanager
-    def capture(self, graph):
+    def capture(self, graph, stream):
         assert graph.replay == self.replay
+        assert stream is torch.cuda.Stream()  # the one that was warmed up
         self.capturing = True
         yield
         self.capturing = False
