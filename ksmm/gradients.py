@@ -63,9 +63,14 @@ def fake_weight_gradient_first(x: torch.Tensor, y_gradient: torch.Tensor, a: int
 
 
 def save_operands(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
-    """The operator's setup_context: x, weight and its other arguments, the layout first."""
+    """The operator's setup_context: x, weight and its other arguments, the layout first.
+
+    Each of both is what the gradient of the other takes; nobody keeps X, or minds a change of it, for a frozen weight.
+    """
     x, weight, *ctx.rest = inputs
-    ctx.save_for_backward(x, weight)
+    ctx.weight_shape = tuple(weight.shape)
+    of_x, of_weight = ctx.needs_input_grad[:2]
+    ctx.save_for_backward(x if of_weight else None, weight if of_x else None)
 
 
 def gradients_with(multiply: Callable[..., torch.Tensor]) -> Callable[..., tuple]:
@@ -82,7 +87,7 @@ def gradients_with(multiply: Callable[..., torch.Tensor]) -> Callable[..., tuple
         if ctx.needs_input_grad[0]:
             of_x = multiply(y_gradient, weight.transpose(1, 2), *ctx.rest)
         if ctx.needs_input_grad[1]:
-            of_weight = weight_gradient(x, y_gradient, ctx.rest[0], tuple(weight.shape))
+            of_weight = weight_gradient(x, y_gradient, ctx.rest[0], ctx.weight_shape)
         return of_x, of_weight, *(None for _ in ctx.rest)
 
     return gradients

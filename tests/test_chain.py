@@ -118,8 +118,12 @@ def test_factors_that_do_not_chain_are_named(device: str) -> None:
         torch.ops.ksmm.ks_chain(x, outer, inner)
     with pytest.raises(ValueError, match="the outer weight is Half"):
         torch.ops.ksmm.ks_chain(x, outer.half(), inner)
-    with pytest.raises(ValueError, match="launches is 3; 1 and 2 are possible"):
-        torch.ops.ksmm.ks_chain(x, outer, inner, launches=3)
+    for launches in (0, 1, 2):
+        with pytest.raises(ValueError, match=r"have shapes \[1, 0, 9, 2\] and .* each at least 1"):
+            torch.ops.ksmm.ks_chain(x.half(), outer.new_empty(1, 0, 9, 2).half(), inner.half(), launches=launches)
+    for each in (x, x.clone().requires_grad_()):
+        with pytest.raises(ValueError, match="launches is 3; 1 and 2 are possible"):
+            torch.ops.ksmm.ks_chain(each, outer, inner, launches=3)
 
 
 def kernels_of(run: Callable[[], object]) -> list[str]:

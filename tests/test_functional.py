@@ -59,6 +59,24 @@ def test_gradients_against_float64(name: str, layout: str, entries: tuple[int, .
         assert relative_error(gradient, reference) < TOLERANCES[torch.float32]
 
 
+@pytest.mark.parametrize("wanted", [0, 1], ids=["of x alone", "of the weight alone"])
+@pytest.mark.parametrize("layout", ksmm.LAYOUTS)
+@pytest.mark.parametrize("name", ksmm.implementations())
+def test_what_no_gradient_takes_may_change_and_is_not_kept(name: str, layout: str, wanted: int, device: str) -> None:
+    """As in torch.mm: X is for the weight's gradient, and the weight for that of X."""
+    pattern = ksmm.Pattern(2, 8, 8, 1)
+    skip_unsupported(name, pattern, torch.float32, layout, device)
+    both = operands(pattern, layout, device=device)
+    expected = torch.autograd.grad(ksmm.ks_matmul(*both, layout, name).sum(), both[wanted])
+    given = [operand.detach().clone() for operand in both]
+    given[wanted].requires_grad_()
+    y = ksmm.ks_matmul(*given, layout, name)
+    with torch.no_grad():
+        given[wanted].mul_(2)
+    found = torch.autograd.grad(y.sum(), given[wanted])
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("layout", ksmm.LAYOUTS)
 @pytest.mark.parametrize("name", sorted(set(ksmm.implementations()) - {"kernel"}))
 def test_gradcheck_in_float64(name: str, layout: str) -> None:

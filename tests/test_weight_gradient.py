@@ -55,6 +55,17 @@ def test_of_batch_first_against_float64(pattern: tuple[int, ...], batch: int, dt
     assert relative_error(found, expected) < TOLERANCES[dtype] * adding
 
 
+@pytest.mark.parametrize("pattern", [(1, 64, 48, 2), (2, 9, 7, 3), (3, 40, 64, 1), (1, 64, 48, 16)])
+def test_float64_for_which_there_is_no_kernel(pattern: tuple[int, ...], device: str) -> None:
+    x, y, expected = operands(pattern, 77, torch.float64, device)
+    for parts in (-1, 0):
+        found = torch.ops.ksmm.weight_gradient_first(x.T.contiguous(), y.T.contiguous(), pattern[0], pattern[3], parts)
+        torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(
+        torch.ops.ksmm.weight_gradient(x, y, pattern[0], pattern[3]).permute(0, 2, 3, 1), expected
+    )
+
+
 @pytest.mark.parametrize("pattern", [(1, 64, 48, 2), (2, 64, 33, 16), (1, 64, 48, 48)])
 @pytest.mark.parametrize(("padding", "offset"), [(8, 0), (8, 8), (3, 0), (0, 1)])
 def test_of_views_of_rows(pattern: tuple[int, ...], padding: int, offset: int, device: str) -> None:

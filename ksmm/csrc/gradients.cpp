@@ -130,7 +130,9 @@ struct Product : torch::autograd::Function<Product> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             std::string_view layout, const Bias& bias, std::string_view precision,
                             int64_t configuration) {
-    context->save_for_backward({x, weight});
+    // Each is what the gradient of the other one takes; nobody keeps X, or minds a change of it, for a frozen weight.
+    context->save_for_backward({weight.requires_grad() ? x : at::Tensor(), x.requires_grad() ? weight : at::Tensor()});
+    context->saved_data["a"] = weight.sym_size(0), context->saved_data["d"] = weight.sym_size(3);
     context->saved_data["layout"] = std::string(layout);
     context->saved_data["precision"] = std::string(precision);
     context->saved_data["biased"] = bias.has_value();
@@ -149,7 +151,12 @@ struct Product : torch::autograd::Function<Product> {
     if (context->needs_input_grad(0))
       of_x = product(y_gradient, pack_once(weight.transpose(1, 2), layout, precision), layout, std::nullopt, precision,
                      -1);
-    if (context->needs_input_grad(1)) of_weight = weight_gradient(x, y_gradient, layout, precision, weight.sym_sizes());
+    if (context->needs_input_grad(1)) {
+      const c10::SymInt a = context->saved_data["a"].toSymInt(), d = context->saved_data["d"].toSymInt();
+      const int features = first(layout) ? 1 : 0;
+      const c10::SymInt b = y_gradient.sym_size(features) / (a * d), c = x.sym_size(features) / (a * d);
+      of_weight = weight_gradient(x, y_gradient, layout, precision, {a, b, c, d});
+    }
     const bool biased = context->saved_data["biased"].toBool();  // only tensors that are there count as inputs
     if (biased && context->needs_input_grad(2)) of_bias = y_gradient.sum(first(layout) ? 0 : 1);
     return {of_x, of_weight, {}, of_bias, {}, {}};
@@ -195,6 +202,7 @@ at::Tensor ks_chain_autograd(const at::Tensor& x, const at::Tensor& outer, const
   const bool wanted =
       x.requires_grad() || outer.requires_grad() || inner.requires_grad() || (bias && bias->requires_grad());
   if (at::GradMode::is_enabled() && wanted) {
+    ksmm::operators::check_launches(launches);
     const at::Tensor between = product(x, inner, "batch_first", std::nullopt, "default", inner_configuration);
     return product(between, outer, "batch_first", bias, "default", outer_configuration);
   }

@@ -20,7 +20,7 @@ enum class Layout : int { batch_first = 0, batch_last = 1 };
 
 // How float32 is multiplied; 16-bit products are exact in any case. strict: by float32 multiply-adds. compensated: on
 // matrix units where there are some (on CUDA by TF32 or 16-bit numbers, on CPUs with AMX by bfloat16), each number as a
-// sum of two or three, with an error no larger than strict's but for X below 2^-100, which bfloat16 ends near. tf32: on
+// sum of two or three, as exactly as strict (docs/float32.md, by how much not; below 2^-100 bfloat16 ends). tf32: on
 // CUDA's, rounded to 10 bits of fraction.
 enum class Precision : int { strict = 0, compensated = 1, tf32 = 2 };
 

@@ -38,8 +38,8 @@ bool allows_tf32(const Context& context) {
 ksmm::Precision parse_precision(std::string_view precision, const at::Tensor& x) {
   if (precision == "strict") return ksmm::Precision::strict;
   TORCH_CHECK_VALUE(precision == "default", "unknown precision '", precision, "'; choose one of default, strict");
-  // What PyTorch's own products would do on this device, but that the default is no worse than float32. It takes
-  // PyTorch some time to say, and matters to float32 alone.
+  // What PyTorch's own products would do on this device, but that the default is about as exact as float32
+  // multiply-adds (docs/float32.md). It takes PyTorch some time to say, and matters to float32 alone.
   const bool matters = x.is_cuda() && x.scalar_type() == at::kFloat;
   return matters && allows_tf32(at::globalContext()) ? ksmm::Precision::tf32 : ksmm::Precision::compensated;
 }
@@ -108,11 +108,16 @@ ksmm::Operands operands(const at::Tensor& x, const at::Tensor& weight, const at:
           y.mutable_data_ptr()};
 }
 
-void check_chain(const at::Tensor& x, const at::Tensor& outer, const at::Tensor& inner, int64_t launches) {
+void check_launches(int64_t launches) {
   TORCH_CHECK_VALUE(launches >= 0 && launches <= 2, "ks_chain: launches is ", launches,
                     "; 1 and 2 are possible, and 0 for whichever is predicted to be faster");
-  TORCH_CHECK_VALUE(outer.dim() == 4 && inner.dim() == 4, "ks_chain: the weights have shapes ", outer.sizes(), " and ",
-                    inner.sizes(), "; canonical weights have shape (a, b, c, d)");
+}
+
+void check_chain(const at::Tensor& x, const at::Tensor& outer, const at::Tensor& inner, int64_t launches) {
+  check_launches(launches);
+  const auto is_canonical = [](const at::Tensor& weight) { return weight.dim() == 4 && weight.numel() > 0; };
+  TORCH_CHECK_VALUE(is_canonical(outer) && is_canonical(inner), "ks_chain: the weights have shapes ", outer.sizes(),
+                    " and ", inner.sizes(), "; canonical weights have shape (a, b, c, d), each at least 1");
   TORCH_CHECK_VALUE(outer.scalar_type() == x.scalar_type() && outer.device() == x.device(),
                     "ks_chain: the outer weight is ", outer.scalar_type(), " on ", outer.device(), " and x ",
                     x.scalar_type(), " on ", x.device(), "; convert one of them with .to()");

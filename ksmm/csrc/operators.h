@@ -25,6 +25,7 @@ at::Tensor with_contiguous_rows(const at::Tensor& x);
 // They point into the tensors, whose rows are contiguous.
 ksmm::Operands operands(const at::Tensor& x, const at::Tensor& weight, const at::Tensor* bias, const at::Tensor& y);
 
+void check_launches(int64_t launches);
 void check_chain(const at::Tensor& x, const at::Tensor& outer, const at::Tensor& inner, int64_t launches);
 
 // (batch, a·b·d) as (batch, a, d, b): neighbours in b, which belong to one product, become neighbours in memory. A copy

@@ -30,6 +30,11 @@ struct Scratch {
   }
 };
 
+// Of a configuration; of what is none -1, which leaves the choice to the cost model.
+int number_of(int64_t configuration) {
+  return configuration >= 0 && configuration < ksmm::configuration_count() ? static_cast<int>(configuration) : -1;
+}
+
 // `prepared`: of the weight in this configuration, or nothing.
 at::Tensor multiply(const ksmm::Problem& problem, const at::Tensor& x, const at::Tensor& weight, const Bias& bias,
                     int64_t configuration, const ksmm::PreparedWeight& prepared) {
@@ -43,7 +48,7 @@ at::Tensor multiply(const ksmm::Problem& problem, const at::Tensor& x, const at:
   ksmm::Operands all = operands(rows, weight, bias ? &addend : nullptr, y);
   all.prepared = prepared;
   const auto error = static_cast<cudaError_t>(
-      ksmm::multiply_cuda(problem, all, static_cast<int>(configuration), {Scratch::allocate, &scratch}, stream));
+      ksmm::multiply_cuda(problem, all, number_of(configuration), {Scratch::allocate, &scratch}, stream));
   C10_CUDA_CHECK(error);
   return y;
 }
@@ -57,17 +62,18 @@ at::Tensor ks_matmul_cuda(const at::Tensor& x, const at::Tensor& weight, std::st
 at::Tensor ks_matmul_kept_cuda(const at::Tensor& x, const at::Tensor& weight, std::string_view layout, const Bias& bias,
                                std::string_view precision, int64_t configuration, at::TensorList kept) {
   const ksmm::Problem problem = describe(x, weight, layout, precision);
-  const ksmm::KeptWeight expected = ksmm::kept_weight(static_cast<int>(configuration), problem);
+  const ksmm::KeptWeight expected = ksmm::kept_weight(number_of(configuration), problem);
   ksmm::PreparedWeight prepared = {expected.owner, {}};
   size_t count = 0;
   for (const int64_t bytes : expected.bytes) {
     if (bytes == 0) break;
     const bool fits = count < kept.size() && kept[count].device() == x.device() &&
                       kept[count].scalar_type() == at::kByte && kept[count].is_contiguous() &&
-                      kept[count].numel() == bytes;
+                      kept[count].numel() == bytes &&
+                      reinterpret_cast<uintptr_t>(kept[count].const_data_ptr()) % 16 == 0;  // for the copy engine
     TORCH_CHECK_VALUE(fits, "ks_matmul_kept: tensor ", count, " of `kept` is not what configuration ", configuration,
                       " makes of a weight of shape ", weight.sizes(), ": ", bytes, " bytes on ", x.device(),
-                      "; call ksmm::keep for this weight and configuration");
+                      ", from a multiple of 16 on; call ksmm::keep for this weight and configuration");
     prepared.places[count] = kept[count].const_data_ptr(), ++count;
   }
   TORCH_CHECK_VALUE(count > 0 && count == kept.size(), "ks_matmul_kept: `kept` has ", kept.size(),
@@ -88,7 +94,7 @@ std::tuple<int64_t, std::vector<at::Tensor>> keep_cuda(const at::Tensor& x, cons
   Scratch scratch{x.options().dtype(at::kByte), {}};
   int chosen = -1;
   C10_CUDA_CHECK(static_cast<cudaError_t>(
-      ksmm::prepare_weight_cuda(problem, &all, static_cast<int>(configuration), &chosen, {Scratch::allocate, &scratch},
+      ksmm::prepare_weight_cuda(problem, &all, number_of(configuration), &chosen, {Scratch::allocate, &scratch},
                                 c10::cuda::getCurrentCUDAStream(x.device().index()).stream())));
   std::vector<at::Tensor> kept;
   for (const void* place : all.prepared.places)
@@ -220,7 +226,8 @@ bool turning_pays(const at::Tensor& x, int64_t a, int64_t b, int64_t c, int64_t 
 // this way, and with 0 none.
 std::optional<at::Tensor> weight_gradient_in_one_pass(const at::Tensor& x, const at::Tensor& y, int64_t a, int64_t d,
                                                       int64_t wanted) {
-  if (wanted == 0) return std::nullopt;
+  const bool has_kernels = x.element_size() == 2 || x.scalar_type() == at::kFloat;
+  if (wanted == 0 || (wanted < 0 && !has_kernels)) return std::nullopt;
   const ksmm::WeightGradient of = describe_gradient(x, y, true, a, d);
   const int64_t parts = ksmm::weight_gradient_first_parts(of, wanted);
   TORCH_CHECK_VALUE(wanted < 0 || parts > 0, "weight_gradient_first: no kernel takes ", x.scalar_type(), " x of shape ",
@@ -253,7 +260,7 @@ std::vector<std::string> configurations(const at::Tensor& x, const at::Tensor& w
                                         std::string_view precision, bool kept) {
   const ksmm::Problem problem = describe(x, weight, layout, precision);
   const c10::cuda::CUDAGuard guard(x.device());
-  const at::Tensor y = empty_output(problem, x), rows = with_contiguous_rows(x);
+  const at::Tensor y = at::empty({0}, x.options()), rows = with_contiguous_rows(x);  // Y itself is not touched
   const ksmm::Operands all = operands(rows, weight, nullptr, y);
   int chosen = -1;
   C10_CUDA_CHECK(static_cast<cudaError_t>(ksmm::choose_configuration(problem, all, kept, &chosen)));

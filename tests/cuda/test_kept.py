@@ -187,6 +187,7 @@ def test_the_operator_is_sound_and_refuses_what_is_not_kept(operator) -> None:
     _, kept = torch.ops.ksmm.keep(x, weight, "batch_first", "default", number)
     arguments = (x, weight, "batch_first", None, "default", number)
     torch.library.opcheck(torch.ops.ksmm.ks_matmul_kept.default, (*arguments, kept))
-    for wrong in ([], kept * 4, [kept[0].cpu()], [kept[0].view(torch.int16)], [kept[0][1:-1].clone()]):
+    beside = kept[0].new_empty(kept[0].numel() + 8)[8:].copy_(kept[0])  # no multiple of 16 bytes
+    for wrong in ([], kept * 4, [kept[0].cpu()], [kept[0].view(torch.int16)], [kept[0][1:-1].clone()], [beside]):
         with pytest.raises(ValueError, match="ks_matmul_kept"):
             torch.ops.ksmm.ks_matmul_kept(*arguments, wrong)

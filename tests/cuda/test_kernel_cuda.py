@@ -62,6 +62,29 @@ def test_more_blocks_than_the_y_dimension_of_a_grid_holds(operator, layout, dtyp
         check(operator, Problem(Pattern(*entries), batch, dtype, layout, "cuda"))
 
 
+@pytest.mark.parametrize("batch", [77, 80, 1001])
+@pytest.mark.parametrize("d", [1, 4, 16])
+@every_dtype
+@every_layout
+def test_rows_that_are_all_the_same_place(operator, layout: str, dtype: torch.dtype, d: int, batch: int) -> None:
+    """What the gradient of a sum is: expanded, with a stride of 0."""
+    problem = Problem(Pattern(2, 72, 64, d), batch, dtype, layout, "cuda")
+    x, weight = inputs(problem)
+    expanded = x[:1].expand(x.shape)
+    assert expanded.stride(0) == 0
+    y = operator(expanded, weight, layout)
+    reference = reference_matmul(weight.double(), expanded.double(), layout)
+    assert_close(y, reference, tolerance(dtype, problem.pattern))
+
+
+@pytest.mark.parametrize("configuration", [-2, 2**31 - 1, 2**31, 2**32, -(2**40)])
+def test_a_number_of_no_configuration_leaves_the_choice_to_the_cost_model(operator, configuration: int) -> None:
+    x, weight = inputs(Problem(Pattern(1, 64, 48, 2), 300, torch.float16, "batch_first", "cuda"))
+    expected = operator(x, weight, "batch_first")
+    assert torch.equal(operator(x, weight, "batch_first", None, "default", configuration), expected)
+    assert torch.ops.ksmm.keep(x, weight, "batch_first", "default", configuration)[0] >= 0
+
+
 @every_dtype
 @every_layout
 def test_long_batch(operator, layout: str, dtype: torch.dtype) -> None:

@@ -49,17 +49,14 @@ bool is_arranged(const Problem& problem, const Operands& operands) {
 
 cudaError_t arrange_weight(const Problem& problem, Operands* operands, const Workspace& workspace,
                            cudaStream_t stream) {
-  const int64_t multiple = 16 / size_of(problem.dtype), padded_c = (problem.c + multiple - 1) / multiple * multiple;
-  const int64_t elements = problem.a * problem.d * problem.b * padded_c;
+  const int64_t row = padded_c(problem), elements = problem.a * problem.d * problem.b * row;
   void* arranged = workspace.allocate(static_cast<size_t>(elements) * size_of(problem.dtype), workspace.context);
   const int64_t* strides = operands->weight_strides;
-  const Arrangement size = {problem.b,  problem.c,  problem.d,  padded_c,  elements,
+  const Arrangement size = {problem.b,  problem.c,  problem.d,  row,       elements,
                             strides[0], strides[1], strides[2], strides[3]};
   const cudaError_t error = arrange(problem.dtype, operands->weight, arranged, size, stream);
   operands->weight = arranged;
-  const int64_t plane = problem.b * padded_c;
-  operands->weight_strides[0] = problem.d * plane, operands->weight_strides[1] = padded_c;
-  operands->weight_strides[2] = 1, operands->weight_strides[3] = plane;
+  stride_as_arranged(problem, operands);
   return error;
 }
 

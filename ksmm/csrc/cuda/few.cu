@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "arrange.cuh"
 #include "few.h"
 #include "few_kernel.cuh"
 #include "launch.cuh"
@@ -14,11 +15,6 @@ constexpr int64_t most_batch = 32;
 
 int rows_of(const Problem& problem) {
   return problem.batch >= 8 ? 8 : problem.batch > 2 ? 4 : static_cast<int>(problem.batch);
-}
-
-int64_t padded_c(const Problem& problem) {
-  const int64_t size = 16 / size_of(problem.dtype);
-  return parts_of(problem.c, size) * size;
 }
 
 // A vector more than c needs: planes then begin in different banks.

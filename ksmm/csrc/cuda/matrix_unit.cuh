@@ -7,6 +7,7 @@
 #pragma once
 
 #include "bytes.cuh"
+#include "copy_groups.cuh"
 #include "number.cuh"
 
 namespace ksmm {
@@ -14,7 +15,7 @@ namespace ksmm {
 #ifdef __CUDACC__
 
 // `valid` of BYTES (4, 8 or 16) from device memory to shared memory, without registers, and zeros for the rest;
-// complete after wait_for_copies.
+// complete after wait_for_groups.
 template <int BYTES>
 __device__ inline void copy_bytes(void* shared, const void* global, int valid) {
   if constexpr (BYTES == 16)
@@ -25,13 +26,6 @@ __device__ inline void copy_bytes(void* shared, const void* global, int valid) {
                  "r"(valid)
                  : "memory");
 }
-// Ends a group of copies, which may be empty; then waits for this thread's copies but those of the last LATER groups.
-__device__ inline void end_of_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int LATER>
-__device__ inline void wait_for_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(LATER) : "memory");
-}
-
 // Four words of each of four neighbouring lanes (a quad), transposed: word q becomes the word lane % 4 of lane q.
 template <class Word>
 __device__ inline void transpose_quad(Word (&words)[4], int lane) {

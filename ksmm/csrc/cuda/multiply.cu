@@ -39,11 +39,8 @@ const std::vector<Configuration>& all() {
 
 // The operands as they will be when the weight has been arranged; its address does not matter, but must be aligned.
 Operands once_arranged(const Problem& problem, Operands operands) {
-  const int64_t multiple = problem.dtype == Dtype::float32 ? 4 : 8;
-  const int64_t padded_c = (problem.c + multiple - 1) / multiple * multiple, plane = problem.b * padded_c;
   operands.weight = nullptr;
-  operands.weight_strides[0] = problem.d * plane, operands.weight_strides[1] = padded_c;
-  operands.weight_strides[2] = 1, operands.weight_strides[3] = plane;
+  stride_as_arranged(problem, &operands);
   return operands;
 }
 

@@ -5,6 +5,7 @@
 // in device memory by 4 n or r for a warp, which are whole sectors there and different banks here.
 #pragma once
 
+#include "copy_groups.cuh"
 #include "strict_tile.cuh"
 #include "task.cuh"
 
@@ -22,20 +23,6 @@ KSMM_BOTH void copy_floats(float* target, const uint32_t* source, bool valid) {
                  : "memory");
 #else
   for (int index = 0; index < floats; ++index) target[index] = valid ? to_float<float>(read_only(source + index)) : 0.f;
-#endif
-}
-
-KSMM_BOTH void commit_copies() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-
-// Waits until at most `pending` of this thread's committed groups are on their way.
-template <int pending>
-KSMM_BOTH void wait_for_groups() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
 #endif
 }
 

@@ -80,7 +80,7 @@ struct TensorCopy {
             left(task.b, origin.r, Tile::r), left(task.d, origin.j, Tile::j)};
   }
 
-  // Columns k .. k + Tile::k of X and W; complete after wait_for_copies and a barrier.
+  // Columns k .. k + Tile::k of X and W; complete after wait_for_groups and a barrier.
   KSMM_BOTH static void copy(Bits<T>* shared, const TensorTask<T>& task, const Source& source, int64_t k, int thread) {
     const int left_k = left(task.c, k, Tile::k);
     copy_x(shared, task, source, k, left_k, thread);

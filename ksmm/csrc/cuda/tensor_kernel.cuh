@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
         ahead = source_of(ahead_tile);
       }
     }
-    end_of_copies();
+    commit_copies();
   };
 #pragma unroll 1
   for (int slot = 0; slot < Tile::stages - 1; ++slot) copy_ahead(slot);
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
   for (int64_t tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
     typename Products::Registers registers = {};
     for (int64_t k = 0; k < task.c; k += Tile::k) {
-      wait_for_copies<Tile::stages - 2>();
+      wait_for_groups<Tile::stages - 2>();
       __syncthreads();  // every thread's copies of `present` are there, and nobody still reads `free`
       copy_ahead(free);
       Products::multiply(registers, shared + present * Products::Shared::step_size, opaque(thread));

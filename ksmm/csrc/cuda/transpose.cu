@@ -57,8 +57,8 @@ TransposeTask describe(const Transposition& of, const Cut& cut) {
   const int64_t of_word = word / of.element_bytes, words = parts_of(cut.rows, of_word), unit = unit_of(of);
   const int64_t pitch = (words % 2 == 1 ? words : words + 1) * of_word;
   return {of,
-          Divisor(cut.rows),
-          Divisor(cut.columns),
+          SmallDivisor(cut.rows),
+          SmallDivisor(cut.columns),
           static_cast<int>(cut.batch),
           static_cast<int>(pitch),
           static_cast<int>(cut.down(of)),

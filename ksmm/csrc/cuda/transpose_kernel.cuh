@@ -18,9 +18,9 @@ constexpr int word = 4;  // bytes of a bank of shared memory
 constexpr int bytes_of_thread(int element_bytes) { return element_bytes == 2 ? 32 : 64; }
 
 // Division of a number below 2^16 by a constant one, as a multiplication.
-struct Divisor {
+struct SmallDivisor {
   uint32_t value, reciprocal;
-  explicit Divisor(int64_t divisor)
+  explicit SmallDivisor(int64_t divisor)
       : value(static_cast<uint32_t>(divisor)), reciprocal(static_cast<uint32_t>((int64_t{1} << 32) / divisor + 1)) {}
   KSMM_BOTH uint32_t operator()(uint32_t number) const {
     return value == 1 ? number : static_cast<uint32_t>(static_cast<uint64_t>(number) * reciprocal >> 32);
@@ -30,7 +30,7 @@ struct Divisor {
 // Which unit of a tile a thread moves: `wide` neighbours of a line, the same of the next of `lines` lines, and then the
 // next neighbours. Few lines and few neighbours at a time are few bank conflicts in both directions.
 struct Spread {
-  Divisor wide, lines;
+  SmallDivisor wide, lines;
   Spread(int64_t units_of_line, int64_t lines_) : wide(most_neighbours(units_of_line)), lines(lines_) {}
   KSMM_BOTH void place(uint32_t number, uint32_t* line, uint32_t* unit) const {
     const uint32_t rest = wide(number), group = lines(rest);
@@ -48,7 +48,7 @@ struct Spread {
 // A block takes `batch` whole matrices, or a tile of one.
 struct TransposeTask {
   Transposition of;
-  Divisor tile_rows, tile_columns;
+  SmallDivisor tile_rows, tile_columns;
   int batch, pitch, tiles_down, tiles_across;
   Spread read, written;  // units of pairs of rows, and of single columns; for pairs alone
 };

@@ -72,7 +72,7 @@ struct HalvesConfiguration {
     return prepare_counting(problem, operands, nullptr, workspace, stream);
   }
 
-  // Also sets *handed_out to zero, unless it is null.
+  // Also sets *handed_out to zero, for tiles that are handed out in turn.
   static cudaError_t prepare_counting(const Problem& problem, Operands* operands, int* handed_out,
                                       const Workspace& workspace, cudaStream_t stream) {
     if (operands->prepared.owner == &identity) return cudaSuccess;
@@ -98,10 +98,8 @@ struct HalvesConfiguration {
   static cudaError_t launch(const Problem& problem, const Operands& operands, const Machine& machine,
                             const Workspace& workspace, cudaStream_t stream) {
     Operands used = operands;
-    // preparing W sets the counter to zero, for one launch: with W prepared before, tiles keep a fixed order
-    int* const handed_out = Tile::in_turn && operands.prepared.owner != &identity
-                                ? static_cast<int*>(workspace.allocate(sizeof(int), workspace.context))
-                                : nullptr;
+    int* const handed_out =
+        Tile::in_turn ? static_cast<int*>(workspace.allocate(sizeof(int), workspace.context)) : nullptr;
     cudaError_t error = prepare_counting(problem, &used, handed_out, workspace, stream);
     const void* const* places = used.prepared.places;
     const auto tiles = static_cast<size_t>(InParts::tiles(problem));
@@ -114,9 +112,9 @@ struct HalvesConfiguration {
     return launch_tile<typename InParts::Any>(problem, used, machine, stream, halves);
   }
 
-  // Tiles that are handed out in turn need their counter set to zero each time, which preparing W does.
+  // Tiles that are handed out in turn need their counter set to zero each time, which preparing W does: never before.
   static constexpr Configuration as(const char* name) {
-    if (Tile::in_turn) return {name, true, takes, seconds, launch, prepare};
+    if (Tile::in_turn) return {name, true, takes, seconds, launch};
     return {name, true, takes, seconds, launch, prepare, kept, saved_seconds};
   }
 };

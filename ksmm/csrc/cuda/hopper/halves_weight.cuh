@@ -1,4 +1,5 @@
-// W as halves (see halves_consumer.cuh), once for each product: as the stages of a tile read it, one after another.
+// W as halves (see halves_consumer.cuh), for each product, or once for a weight that is kept: as the stages of a tile
+// read it, one after another.
 #pragma once
 
 #include "halves_consumer.cuh"
@@ -100,7 +101,7 @@ __global__ void __launch_bounds__(halves_threads) prepare_halves(const HalvesTas
   const bool uneven = __syncthreads_or(!is_even);
   if (threadIdx.x == 0) task.uneven[blockIdx.x] = uneven;
   if constexpr (Tile::in_turn)
-    if (threadIdx.x == 0 && blockIdx.x == 0 && task.handed_out != nullptr) *task.handed_out = 0;
+    if (threadIdx.x == 0 && blockIdx.x == 0) *task.handed_out = 0;
 }
 
 }  // namespace ksmm::hopper

@@ -23,7 +23,7 @@ __host__ __device__ inline BiasPiece piece_of_bias(const PlanesTask& task, const
   const int count = inside - at < 0 ? 0 : inside - at < 8 ? inside - at : 8;
   const int64_t first = (static_cast<int64_t>(origin.i) * task.b + origin.r) * task.d + origin.j;
   const uint16_t* const of_tile = task.bias + (origin.r < task.b ? first : 0);
-  return {of_tile + (count == 0 ? 0 : row * task.d + at), count};
+  return {of_tile + (count == 0 ? 0 : static_cast<int64_t>(row) * task.d + at), count};
 }
 
 // Whether all pieces of a tile begin at multiples of 16 bytes.

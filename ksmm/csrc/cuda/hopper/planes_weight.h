@@ -1,6 +1,6 @@
-// W in the order in which the stages of a tile of the planes kernel hold it, made once for each product: a stage then
-// comes as one run of bytes, for which the copy engine needs a fraction of the time that rows of 32 or 64 bytes take.
-// Host code.
+// W in the order in which the stages of a tile of the planes kernel hold it, made for each product, or once for a
+// weight that is kept: a stage then comes as one run of bytes, for which the copy engine needs a fraction of the time
+// that rows of 32 or 64 bytes take. Host code.
 #pragma once
 
 #include "../configuration.h"

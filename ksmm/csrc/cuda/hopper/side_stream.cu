@@ -49,7 +49,13 @@ cudaError_t create(int device, SideStream::Lane** lane) {
   if (error == cudaSuccess) error = cudaStreamCreateWithPriority(&made.stream, cudaStreamNonBlocking, greatest);
   for (cudaEvent_t* event : {&made.main, &made.own})
     if (error == cudaSuccess) error = cudaEventCreateWithFlags(event, cudaEventDisableTiming);
-  if (error == cudaSuccess) *lane = new SideStream::Lane(made);
+  if (error == cudaSuccess) {
+    *lane = new SideStream::Lane(made);
+    return error;
+  }
+  for (const cudaEvent_t event : {made.main, made.own})
+    if (event != nullptr) cudaEventDestroy(event);
+  if (made.stream != nullptr) cudaStreamDestroy(made.stream);
   return error;
 }
 

@@ -39,14 +39,13 @@ __device__ inline Tf32Position position_of(const Tf32Task& task, int tile) {
   return at;
 }
 
-// The tile of this block that follows `tile`. In turn, whoever asks gets the next: blocks whose tiles share lines of X
+// The next tile of this block. In turn, whoever asks gets the next: blocks whose tiles share lines of X
 // and Y are then never further apart than a tile takes. In a fixed order some fall behind from tile to tile (memory
 // serves some multiprocessors better), until a line has left the L2 cache before the last of those that share it comes:
 // with d = 64 and more such products took twice as long. Asked for before the tile is copied, the answer is there in
 // time.
-__device__ inline int ask_for_tile(const Tf32Task& task, int tile) {
-  const int blocks = static_cast<int>(gridDim.x);
-  return blocks + (task.halves.handed_out == nullptr ? tile : atomicAdd(task.halves.handed_out, 1));
+__device__ inline int ask_for_tile(const Tf32Task& task) {
+  return static_cast<int>(gridDim.x) + atomicAdd(task.halves.handed_out, 1);
 }
 
 // The tile of the ring's next stage. The lane that gives a warp's stages back is the one that reads it.
@@ -112,7 +111,7 @@ template <class Tile>
 __device__ inline void produce(const Tf32Task& task, char* stages, Tf32Shared<Tile>& shared) {
   Ring<Tile::stages> ring;
   for (int tile = blockIdx.x, asked = 0; tile < task.tiles; tile = Tile::in_turn ? asked : tile + gridDim.x) {
-    if constexpr (Tile::in_turn) asked = ask_for_tile(task, tile);
+    if constexpr (Tile::in_turn) asked = ask_for_tile(task);
     const Tf32Position at = position_of<Tile>(task, tile);
     if (leaves_out<Tile>(task, at, tile)) {
       if constexpr (Tile::in_turn) task.halves.left[tile] = ~0ull;  // those that multiply do not hear of it

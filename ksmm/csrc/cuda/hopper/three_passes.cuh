@@ -2,6 +2,7 @@
 // those products, and Y transposed back. Host code.
 #pragma once
 
+#include "../arrange.cuh"
 #include "../portable.cuh"
 #include "../transpose.cuh"
 #include "gemm.h"
@@ -62,9 +63,7 @@ bool takes_in_parts(const Problem& problem, const Operands& operands, const Mach
 // The operands that the cost model reckons with: their weight is arranged.
 inline Operands arranged_operands(const Problem& problem) {
   Operands arranged = {};
-  const int64_t row = parts_of(problem.c, 8) * 8, plane = problem.b * row;
-  arranged.weight_strides[0] = problem.d * plane, arranged.weight_strides[1] = row;
-  arranged.weight_strides[2] = 1, arranged.weight_strides[3] = plane;
+  stride_as_arranged(problem, &arranged);
   return arranged;
 }
 
