@@ -20,7 +20,7 @@ template <class Way>
 bool takes(const Problem& problem, const Operands& operands, const Machine& machine) {
   constexpr int fewest = 16;  // some of which can be set aside
   return machine.multiprocessors >= fewest && Way::most(machine) < machine.multiprocessors &&
-         problem.batch > multiple_of_rows && Way::takes(problem, operands, beside_others(machine));
+         problem.batch > multiple_of_rows && Way::takes(problem, operands, machine);
 }
 
 template <class Way>
@@ -47,7 +47,7 @@ struct Pipeline {
   }
 
   const Configuration* configuration_of(const Passes& passes) const {
-    return choose_product(Way::products(passes.product), passes, beside_others(machine));
+    return choose_product(Way::products(passes.product), passes, machine);
   }
 
   // What is done to W once, for the parts that are multiplied as the second one is: all but, perhaps, those at the

@@ -26,17 +26,11 @@ struct Plan {
   int64_t rows_of(int64_t part, int64_t batch) const { return first_row(part + 1, batch) - first_row(part, batch); }
 };
 
-// The same where something else runs beside: for asking which tiles are suited to that.
-inline Machine beside_others(Machine machine) {
-  machine.is_part = true;
-  return machine;
-}
-
 // What is left for the products.
 inline Machine part_of(const Machine& machine, int multiprocessors) {
-  Machine part = beside_others(machine);
+  Machine part = machine;
   const double share = static_cast<double>(multiprocessors) / machine.multiprocessors;
-  part.multiprocessors = multiprocessors;
+  part.multiprocessors = multiprocessors, part.is_part = true;
   part.pairs = std::min(machine.pairs, multiprocessors / 2);
   part.cache_rate *= share, part.matrix_rate *= share, part.float_rate *= share;
   return part;
@@ -129,7 +123,7 @@ Plan plan_for(const Problem& problem, const Operands& operands, const Machine& m
     return parts_of(parts_of(rows, by), multiple_of_rows) * multiple_of_rows;
   };
   const Passes tiles = Way::describe(problem, operands, multiple_of_rows, nullptr, nullptr);
-  const auto takers = takers_of(tiles, Way::products(tiles.product), beside_others(machine));
+  const auto takers = takers_of(tiles, Way::products(tiles.product), machine);
   if (takers.empty()) return best;
   for (int64_t parts = std::max<int64_t>(2, parts_of(batch, most)), last = parts + 4; parts < last; ++parts)
     for (int64_t of_edge = 1; of_edge <= (parts == 2 ? 1 : 3); ++of_edge) {  // of the others' rows, one in so many

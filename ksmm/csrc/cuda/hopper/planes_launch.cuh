@@ -89,7 +89,7 @@ template <class Tile>
 RowsBeside rows_beside(const Problem& problem, const Machine& machine) {
   constexpr double slower = 1.2;
   using Pair = typename Tile::Pair;
-  const int pairs = machine.is_part || !machine.overlaps ? 0 : (machine.multiprocessors - 4 * machine.quads) / 2;
+  const int pairs = machine.overlaps ? (machine.multiprocessors - 4 * machine.quads) / 2 : 0;
   constexpr int64_t n = Tile::n * Tile::along_n;  // of a cluster of four
   const int64_t tiles_n = parts_of(problem.batch, n), others = problem.a * parts_of(problem.d, Tile::j);
   const int64_t of_fours = others * parts_of(problem.b, Tile::r * Tile::along_r);  // tiles for each tile of n
