@@ -24,6 +24,7 @@ from ksmm.measure.files import prepare_folder
 from ksmm.measure.idle import wait_until_idle
 from ksmm.measure.job import deadline_seconds
 from ksmm.measure.lock import device_lock
+from ksmm.measure.process import ended_politely
 from ksmm.measure.protocol import Protocol
 from ksmm.tuning.contest import Contest, NothingToTuneError
 from ksmm.tuning.entry import Entry, bucket, key_of
@@ -93,7 +94,7 @@ def tune(
     """
     device_type = tasks[0].problem.device_type
     prepare_folder(file.parent)
-    with device_lock(device_type) as device:
+    with ended_politely(), device_lock(device_type) as device:
         reason = get_implementation("kernel").supports(tasks[0].problem)
         if reason is not None:
             raise NothingToTuneError(f"there is nothing to tune: {reason}")

@@ -4,6 +4,7 @@ same kernel."""
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 import threading
 
@@ -64,15 +65,16 @@ def test_who_ends_the_process_twice_is_left_out(fake_configurations, own_file, r
     assert list(own_file.parent.glob(".*running")) == []
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.usefixtures("times")
-def test_an_interruption_is_nobodys_fault(fake_configurations, own_file, monkeypatch) -> None:
+def test_an_interruption_is_nobodys_fault(fake_configurations, own_file, monkeypatch, number: int) -> None:
     def interrupted(self, implementation, part="whole"):
-        raise KeyboardInterrupt
+        signal.raise_signal(number)
 
     with monkeypatch.context() as patch:
         patch.setattr(Bench, "measure", interrupted)
         for _ in range(3):
-            with pytest.raises(KeyboardInterrupt):
+            with pytest.raises((KeyboardInterrupt, SystemExit)):
                 tune(tasks(), own_file, protocol=QUICK)
     assert tune(tasks(), own_file, protocol=QUICK).measured == 1
     assert read_tuning(own_file).failures == []
