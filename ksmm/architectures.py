@@ -40,8 +40,13 @@ def suitability(architectures: Iterable[str], capability: tuple[int, int]) -> in
 
 
 def suitability_here(architectures: Iterable[str]) -> int:
-    """As `suitability`, on the least suited of the devices present; initialises CUDA. BY_ITS_OWN_CODE without any."""
+    """As `suitability`, on the least suited of the devices present; initialises CUDA.
+
+    BY_ITS_OWN_CODE without any, and where they cannot be asked: in a process that was forked from one that uses CUDA.
+    """
     names = list(architectures)
-    devices = range(torch.cuda.device_count())
-    found = (suitability(names, torch.cuda.get_device_capability(device)) for device in devices)
-    return min(found, default=BY_ITS_OWN_CODE)
+    try:
+        present = [torch.cuda.get_device_capability(device) for device in range(torch.cuda.device_count())]
+    except RuntimeError:
+        return BY_ITS_OWN_CODE
+    return min((suitability(names, capability) for capability in present), default=BY_ITS_OWN_CODE)

@@ -102,6 +102,14 @@ def find(sources: Path | None = None) -> Manifest | None:
     Of several (other compilers, other GPUs) one with a CUDA part goes first, then what suits the devices present, then
     the newest. The devices are looked at (which initialises CUDA) only where it depends on them.
     """
+    found = _built(sources)
+    if len({tuple(manifest.cuda_architectures) for with_cuda, _, manifest in found if with_cuda}) > 1:
+        found = [(suitability_here(entry[2].cuda_architectures) if entry[0] else -1, *entry[1:]) for entry in found]
+    return max(found, key=lambda entry: entry[:2])[2] if found else None
+
+
+def _built(sources: Path | None) -> list[tuple[bool, float, Manifest]]:
+    """Each library for the present sources, flags, PyTorch and kind of machine: whether it has CUDA, its date, and it."""
     wanted = (source_hash(sources), str(torch.__version__), platform.machine())
     found = []
     for directory in build_directories():
@@ -109,14 +117,12 @@ def find(sources: Path | None = None) -> Manifest | None:
             manifest = _read_manifest(path)
             if manifest and (manifest.source_hash, manifest.torch, manifest.machine) == wanted:
                 found.append((bool(manifest.cuda_architectures), _last_change(path), manifest))
-    if len({tuple(manifest.cuda_architectures) for with_cuda, _, manifest in found if with_cuda}) > 1:
-        found = [(suitability_here(entry[2].cuda_architectures) if entry[0] else -1, *entry[1:]) for entry in found]
-    return max(found, key=lambda entry: entry[:2])[2] if found else None
+    return found
 
 
 def reason_missing(sources: Path | None = None) -> str | None:
     """None if a library is there, else why not and what to do about it."""
-    if find(sources) is not None:
+    if _built(sources):
         return None
     missing = missing_tools()
     if missing:

@@ -54,7 +54,9 @@ def import_upstream(file: Path, output: Path) -> list[Imported]:
 
     Args:
         file: CSV of the authors.
-        output: a folder; records that were imported before under the same names are replaced, no others.
+        output: a folder; records that were imported of the same file before are replaced, no others. A file that was
+            mended is another one: remove the records of the one before, whose names have the first eight digits of its
+            SHA-256.
 
     Returns:
         One entry for each device in the file.

@@ -96,6 +96,20 @@ def test_without_a_gpu_or_a_choice_the_devices_do_not_matter(library, monkeypatc
     assert build.find().key == "80"
 
 
+def test_a_forked_process_takes_the_newest(library, monkeypatch):
+    """CUDA cannot be initialised there again, to ask for its devices."""
+    devices(monkeypatch, (9, 0))
+
+    def refuse(device=0):
+        raise RuntimeError("Cannot re-initialize CUDA in forked subprocess")
+
+    library("90a")
+    library("80")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", refuse)
+    assert build.find().key == "80"
+    assert build.reason_missing() is None
+
+
 def test_hopper_without_its_own_code_is_said_once(library, monkeypatch, caplog):
     devices(monkeypatch, (9, 0))
     kernel._say_without_hopper.cache_clear()

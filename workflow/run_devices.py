@@ -96,7 +96,7 @@ def kernel_changed(record: Path, kernel_sources: str) -> bool:
         ConfigError: the record cannot be read; or it tells of a library of these sources that is gone, or was built
             with another PyTorch: the pipeline would not build it again, as its record is there, and skip `kernel`.
     """
-    from ksmm.build import find, reason_missing
+    from ksmm.build import reason_missing
 
     if not record.exists():
         return False
@@ -106,9 +106,10 @@ def kernel_changed(record: Path, kernel_sources: str) -> bool:
         raise ConfigError(f"{record} is not whole JSON; remove it, nothing measured is lost by that") from None
     if content.get("source_hash") != kernel_sources:
         return True
-    if content.get("library") is not None and find() is None:
+    reason = None if content.get("library") is None else reason_missing()
+    if reason is not None:
         raise ConfigError(
-            f"{record} says that the kernel library is built, but {reason_missing()}; "
+            f"{record} says that the kernel library is built, but {reason}; "
             f"that keeps what was measured. To measure everything again instead, remove {record.parent}"
         )
     return False

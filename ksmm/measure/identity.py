@@ -65,7 +65,6 @@ def of_implementation(name: str, content: dict[str, Any]) -> dict[str, str]:
 
 def _shared(content: dict[str, Any]) -> dict[str, Any]:
     device, provenance = content["device"], content["provenance"]
-    architectures = (provenance["software"].get("kernel") or {}).get("cuda_architectures")
     return {
         "protocol": content["protocol"],
         "kernel_hash": provenance["kernel_hash"],
@@ -73,4 +72,12 @@ def _shared(content: dict[str, Any]) -> dict[str, Any]:
         "device": device["slug"],
         "device_name": device["name"],
         "threads": device.get("threads"),
-    } | ({"cuda_architectures": architectures} if architectures else {})
+        **compiled_for(content),
+    }
+
+
+def compiled_for(content: dict[str, Any]) -> dict[str, Any]:
+    """The key of an identity that says what the kernel is compiled for; none without a CUDA part."""
+    kernel = content["provenance"]["software"].get("kernel") or {}
+    architectures = kernel.get("cuda_architectures")
+    return {"cuda_architectures": architectures} if architectures else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ksmm.measure.identity import of_implementation
+from ksmm.measure.identity import compiled_for, of_implementation
 from ksmm.networks.entry import Entry
 from ksmm.networks.measurement import NetworkMeasurement
 
@@ -27,6 +27,7 @@ def identity_of(entry: Entry, content: dict[str, Any]) -> dict[str, Any]:
         "device_name": content["device"]["name"],
         "gpu": content["device"].get("id_hash"),  # a CPU has none
         "threads": content["device"].get("threads"),
+        **compiled_for(content),
         **of_implementation(entry.implementation, content),
     }
 

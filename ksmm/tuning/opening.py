@@ -48,7 +48,11 @@ def enter_facts(tuning: TuningFile, device_type: str, protocol: Protocol, busy: 
         "kernel_hash": provenance.kernel_hash(),
         "git": provenance.git_state(),
         "protocol": protocol.to_dict(),
-    } | ({"device_busy": busy} if is_busy(busy) else {})
+    }
+    if device_type == "cuda":
+        facts["cuda_architectures"] = (provenance.kernel_manifest() or {}).get("cuda_architectures")
+    if is_busy(busy):
+        facts["device_busy"] = busy
     if facts not in tuning.measured_with:
         tuning.measured_with.append(facts)
     return tuning.measured_with.index(facts)

@@ -46,7 +46,7 @@ PROTOCOL = Protocol(
 )
 """Less than the benchmark's: tuning compares, and there is much to compare."""
 
-_DECISIVE = ("torch", "cuda", "kernel_hash", "protocol")
+_DECISIVE = ("torch", "cuda", "kernel_hash", "cuda_architectures", "protocol")
 """What is measured again when one of these facts changes."""
 
 
@@ -178,7 +178,7 @@ def _is_known(task: Task, tuning: TuningFile, number: int) -> bool:
         same = entry.key == key_of(task.problem, task.precision)
         if same and entry.first_batch <= task.problem.batch_size <= entry.last_batch:
             then = tuning.measured_with[entry.measured_with]
-            return all(then.get(name) == now[name] for name in _DECISIVE)
+            return all(then.get(name) == now.get(name) for name in _DECISIVE)
     return False
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ksmm.measure.deadline import deadline
+from ksmm.measure.files import write_atomically
 from ksmm.tuning.file import TuningFile, write_tuning
 
 logger = logging.getLogger(__name__)
@@ -63,8 +64,8 @@ class Watch:
     def running(self, problem: str, name: str) -> Iterator[None]:
         """Around the run of one: it is in the note until it is over, whatever this process says of it."""
         ended = self._ended.get((problem, name), 0)
-        self._write_note({**self._ended, (problem, name): ended + 1})
-        try:
+        try:  # an interruption can come while it is noted
+            self._write_note({**self._ended, (problem, name): ended + 1})
             with deadline(self._seconds, self._giving_up(problem, name)):
                 yield
         finally:
@@ -87,15 +88,16 @@ class Watch:
         return give_up
 
     def _read_note(self) -> dict[tuple[str, str], int]:
-        """How often a process ended while one ran."""
+        """How often a process ended while one ran, with this kernel."""
         try:
             noted = json.loads(self._note.read_text(encoding="utf-8"))
-            return {(problem, name): int(count) for problem, name, count in noted}
+            return {(problem, name): int(n) for problem, name, n, kernel in noted if kernel == self._kernel_hash}
         except (OSError, ValueError, TypeError):
             return {}
 
     def _write_note(self, ended: dict[tuple[str, str], int]) -> None:
         if ended:
-            self._note.write_text(json.dumps([[*who, count] for who, count in ended.items()]) + "\n", encoding="utf-8")
+            noted = [[*who, count, self._kernel_hash] for who, count in ended.items()]
+            write_atomically(self._note, json.dumps(noted) + "\n")
         else:
             self._note.unlink(missing_ok=True)

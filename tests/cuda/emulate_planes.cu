@@ -97,10 +97,10 @@ bool splits_well(std::mt19937& random) {
   Machine machine = {};
   machine.quads = static_cast<int>(any(33)),
   machine.multiprocessors = 4 * machine.quads + static_cast<int>(random() % 20);
-  machine.overlaps = random() % 4 != 0, machine.is_part = random() % 4 == 0;
+  machine.overlaps = random() % 4 != 0;
   const Problem problem = {any(9), any(700), any(300), 16, any(9000), Dtype::float16, Layout::batch_first};
   const RowsBeside rows = rows_beside<Tile>(problem, machine);
-  const bool may = machine.overlaps && !machine.is_part && rows.pairs > 0;
+  const bool may = machine.overlaps && rows.pairs > 0;
   const auto rounds_of = [&](int64_t batch) {
     return parts_of(problem.a * parts_of(problem.b, 128) * parts_of(batch, Tile::n), machine.quads);
   };

@@ -7,8 +7,9 @@ from ksmm.measure.identity import identities_in
 from ksmm.measure.job import run_job
 from ksmm.measure.journal import Journal
 from ksmm.measure.records import read_record
+from ksmm.networks.identity import identities_in as network_identities_in
 from ksmm.patterns import Pattern
-from tests.measure.sample_records import measurement, record_content
+from tests.measure.sample_records import measurement, network_measurement, record_content
 
 
 @pytest.fixture
@@ -74,12 +75,14 @@ def test_records_of_before_have_identities_without_tuning():
 def test_what_the_kernel_is_compiled_for_is_part_of_what_is_measured():
     """A build without Hopper's own code has the same sources, and times of its own."""
     content = record_content(measurements=[measurement(implementation="kernel").to_dict()])
-    known = []
-    for architectures in (["90"], ["90a"]):
-        software = content["provenance"]["software"] | {"kernel": {"cuda_architectures": architectures}}
-        (identity,) = identities_in(content | {"provenance": content["provenance"] | {"software": software}})
-        known.append(identity)
-    assert known[0] == known[1] | {"cuda_architectures": ["90"]} != known[1]
+    of_network = record_content(measurements=[network_measurement(implementation="kernel").to_dict()])
+    for identities, record in ((identities_in, content), (network_identities_in, of_network)):
+        known = []
+        for architectures in (["90"], ["90a"]):
+            software = record["provenance"]["software"] | {"kernel": {"cuda_architectures": architectures}}
+            (identity,) = identities(record | {"provenance": record["provenance"] | {"software": software}})
+            known.append(identity)
+        assert known[0] == known[1] | {"cuda_architectures": ["90"]} != known[1]
 
 
 @pytest.mark.parametrize(("name", "tuned"), [("kernel", True), ("kernel_strict", True), ("bmm", False)])

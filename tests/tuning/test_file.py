@@ -63,6 +63,13 @@ def test_files_of_several_gpus_become_one(tmp_path: Path, capsys: pytest.Capture
     assert merged.failures == another.failures
 
 
+def test_failures_of_before_are_of_no_known_kernel(tmp_path: Path) -> None:
+    tuning = tuning_file(ENTRY)
+    tuning.failures = [["a problem", "a tile", "a reason"]]
+    write_tuning(tmp_path / "before.json", tuning)
+    assert read_tuning(tmp_path / "before.json").failures == [["a problem", "a tile", "a reason", ""]]
+
+
 def test_files_of_different_devices_stay_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [tmp_path / "one.json", tmp_path / "another.json"]
     write_tuning(paths[0], tuning_file(ENTRY, name="one device"))

@@ -225,9 +225,11 @@ def test_what_was_measured_is_not_measured_again(needs_kernel, own_file) -> None
     tuning = read_tuning(own_file)
     assert len(tuning.entries) == 2
     assert len(tuning.measured_with) == 2
-    tuning.measured_with[tuning.entries[0].measured_with]["kernel_hash"] = "of other sources"
-    write_tuning(own_file, tuning)
-    assert tune(tasks(), own_file, protocol=dataclasses.replace(QUICK, seed=1)).measured == 1
+    for name, value in {"kernel_hash": "of other sources", "cuda_architectures": ["90"]}.items():
+        tuning.measured_with[tuning.entries[0].measured_with][name] = value
+        write_tuning(own_file, tuning)
+        assert tune(tasks(), own_file, protocol=dataclasses.replace(QUICK, seed=1)).measured == 1
+        tuning = read_tuning(own_file)
 
 
 def test_an_interrupted_run_keeps_what_it_measured(needs_kernel, own_file, monkeypatch) -> None:

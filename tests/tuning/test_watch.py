@@ -3,6 +3,7 @@ same kernel."""
 
 from __future__ import annotations
 
+import json
 import logging
 import signal
 import sys
@@ -108,6 +109,19 @@ def test_what_failed_with_another_kernel_is_tried_again(fake_configurations, own
     assert excluded() == [{"good tile"}]
     failed("of other sources")
     assert excluded() == [set()]
+
+
+@pytest.mark.usefixtures("times")
+def test_crashes_of_another_kernel_do_not_count(fake_configurations, own_file) -> None:
+    """Nor do those of a note that was cut off."""
+    note = own_file.with_name(f".{own_file.name}.running")
+    note.parent.mkdir(exist_ok=True)
+    for content in (json.dumps([[PROBLEM, "good tile", 5, "of other sources"]]), '[["a'):
+        note.write_text(content)
+        tune(tasks(), own_file, protocol=QUICK, again=True)
+        tuning = read_tuning(own_file)
+        assert tuning.failures == [] and tuning.entries[0].configuration == "good tile"
+        assert not note.exists()
 
 
 def test_who_never_ends_is_given_up_for_lost(tmp_path, caplog) -> None:

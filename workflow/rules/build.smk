@@ -19,7 +19,6 @@ rule build_kernel:
     params:
         # instead of the files, which may be moved and touched
         source_hash=run.kernel_sources,
-        architectures=os.environ.get("KSMM_CUDA_ARCHITECTURES", ""),
     message:
         "Building the kernel library"
     shell:
