@@ -109,7 +109,7 @@ def find(sources: Path | None = None) -> Manifest | None:
 
 
 def _built(sources: Path | None) -> list[tuple[bool, float, Manifest]]:
-    """Each library for the present sources, flags, PyTorch and kind of machine: whether it has CUDA, its date, itself."""
+    """Each library for these sources, flags, PyTorch and kind of machine: whether it has CUDA, its date, itself."""
     wanted = (source_hash(sources), str(torch.__version__), platform.machine())
     found = []
     for directory in build_directories():
