@@ -66,11 +66,13 @@ def test_who_ends_the_process_twice_is_left_out(fake_configurations, own_file, r
     assert list(own_file.parent.glob(".*running")) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("by", ["Ctrl-C", "a scheduler"])
 @pytest.mark.usefixtures("times")
-def test_an_interruption_is_nobodys_fault(fake_configurations, own_file, monkeypatch, number: int) -> None:
+def test_an_interruption_is_nobodys_fault(fake_configurations, own_file, monkeypatch, by: str) -> None:
     def interrupted(self, implementation, part="whole"):
-        signal.raise_signal(number)
+        if by == "a scheduler":
+            signal.raise_signal(signal.SIGTERM)
+        raise KeyboardInterrupt  # not by SIGINT, which a process in the background may have to ignore
 
     with monkeypatch.context() as patch:
         patch.setattr(Bench, "measure", interrupted)
