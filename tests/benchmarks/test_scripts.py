@@ -52,8 +52,8 @@ def test_a_number_for_every_problem(script: str, rows: int, last: str) -> None:
 TINY = ["few_rows", "--device", "cpu", "--dtype", "float32", "--patterns", "2,16,16,4", "--max-seconds", "0.002"]
 
 
-def in_turns(*options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(FOLDER / "builds_in_turns.py"), *options]
+def run(script: str, *options: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(FOLDER / f"{script}.py"), *map(str, options)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -69,7 +69,7 @@ def two_trees(folder: Path, script: str) -> list[str]:
 @pytest.mark.parametrize("device", ["cpu"])
 def test_two_builds_in_turns() -> None:
     tree = str(FOLDER.parent)
-    done = in_turns(tree, tree, "--rounds", "2", "--", *TINY, "--batches", "8", "80")
+    done = run("builds_in_turns", tree, tree, "--rounds", "2", "--", *TINY, "--batches", "8", "80")
     assert done.returncode == 0, done.stderr
     table = list(csv.DictReader(io.StringIO(done.stdout)))
     assert [(row["pattern"], row["batch_size"]) for row in table] == [("2,16,16,4", "8"), ("2,16,16,4", "80")]
@@ -87,7 +87,7 @@ print("pattern,time_s")
 print("any,", {"before": 2, "after": 1}[tree])
 """
     trees = two_trees(tmp_path, script)
-    done = in_turns(*trees, "--rounds", "3", "--", "own", str(tmp_path / "order"))
+    done = run("builds_in_turns", *trees, "--rounds", "3", "--", "own", str(tmp_path / "order"))
     assert (tmp_path / "order").read_text().split() == ["before", "after", "after", "before", "before", "after"]
     (row,) = csv.DictReader(io.StringIO(done.stdout))
     assert (row["first_s"], row["second_s"], row["second_over_first"]) == ("2", "1", "0.5")
@@ -120,7 +120,7 @@ print("any,one,7,2" if before else "any,two,8,1")
     ],
 )
 def test_what_builds_in_turns_cannot_compare_is_named(options: list[str], said: str) -> None:
-    done = in_turns(str(FOLDER.parent), str(FOLDER.parent), *options)
+    done = run("builds_in_turns", str(FOLDER.parent), str(FOLDER.parent), *options)
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
@@ -150,17 +150,12 @@ def test_the_times_of_the_tuning_that_ships() -> None:
 PUBLISHED = FOLDER.parent / "measurements" / "nvidia-h200"
 
 
-def two_runs(*options: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(FOLDER / "two_runs.py"), *map(str, options)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 def test_two_published_runs(tmp_path: Path) -> None:
     table = read_table(PUBLISHED / "time.csv")
     wide = (table.dtype == "float16") & (table.layout == "batch_last") & (table.implementation == "kernel")
     table.loc[wide & (table.c == 384), "median_s"] *= 2
     write_table(table, tmp_path / "time.csv")
-    done = two_runs(PUBLISHED, tmp_path, "--by", "dtype", "c", "--where", "implementation == 'kernel'")
+    done = run("two_runs", PUBLISHED, tmp_path, "--by", "dtype", "c", "--where", "implementation == 'kernel'")
     rows = {(row["dtype"], row["c"]): row for row in csv.DictReader(io.StringIO(done.stdout))}
     in_both_layouts, changed = rows["float16", "384"], rows["float16", "96"]
     assert (in_both_layouts["tenth"], in_both_layouts["ninetieth"]) == ("1", "2")
@@ -170,7 +165,7 @@ def test_two_published_runs(tmp_path: Path) -> None:
 
 def test_a_published_run_names_configurations() -> None:
     where = "layout == 'batch_last' and dtype == 'float16' and configuration == configuration_before and mebibytes > 64"
-    done = two_runs(PUBLISHED, PUBLISHED, "--by", "implementation", "configuration", "--where", where)
+    done = run("two_runs", PUBLISHED, PUBLISHED, "--by", "implementation", "configuration", "--where", where)
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert {row["configuration"] for row in rows if row["implementation"] == "kernel"} >= {"gemm wide 192"}
     assert {row["configuration"] for row in rows if row["implementation"] == "bmm"} == {""}
@@ -186,15 +181,10 @@ def test_a_published_run_names_configurations() -> None:
     ],
 )
 def test_runs_that_cannot_be_compared(options: list[object], said: str) -> None:
-    done = two_runs(*options)
+    done = run("two_runs", *options)
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def least_ahead(*options: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(FOLDER / "least_ahead.py"), *map(str, options)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def test_where_the_kernel_is_least_ahead(tmp_path: Path) -> None:
@@ -205,7 +195,7 @@ def test_where_the_kernel_is_least_ahead(tmp_path: Path) -> None:
     table.loc[problem & rival, "median_s"] = of_kernel / 2  # and no time of a graph, which would count instead
     table.loc[problem, "cuda_graph_median_s"] = float("nan")
     write_table(table, tmp_path / "time.csv")
-    done = least_ahead(tmp_path / "time.csv", "--most", "1")
+    done = run("least_ahead", tmp_path / "time.csv", "--most", "1")
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert {(row["dtype"], row["layout"]) for row in rows} == set(itertools.product(DTYPES, LAYOUTS))
     asked = {"dtype": "float16", "layout": "batch_last", "in_graphs": "no"}
@@ -224,7 +214,7 @@ def test_what_has_no_rivals_to_compare_is_named(tmp_path: Path) -> None:
         ("time.csv", "kernel has no time in"),
         ("several.csv", "more than one batch_size: 25088, 8"),
     ):
-        done = least_ahead(tmp_path / file)
+        done = run("least_ahead", tmp_path / file)
         assert done.returncode == 2
         assert said in done.stderr
         assert "Traceback" not in done.stderr

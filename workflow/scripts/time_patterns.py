@@ -24,8 +24,6 @@ from ksmm.measure.progress import progress_line
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.provenance import check_device
 from ksmm.measure.study import Study
-from ksmm.tuning import TuningError
-from ksmm.tuning.contest import NothingToTuneError
 
 
 def main() -> None:
@@ -69,12 +67,16 @@ def run(arguments: argparse.Namespace, study: Study) -> None:
 
 
 @contextlib.contextmanager
-def stopped_in_one_line(job: str) -> Iterator[None]:
-    """Ends the process with one line for what is no fault of the program's: what was measured before is kept."""
+def stopped_in_one_line(job: str, *others: type[Exception]) -> Iterator[None]:
+    """Ends the process with one line for what is no fault of the program's: what was measured before is kept.
+
+    Args:
+        job: its name.
+        others: what is no fault of the program's, either, in this job.
+    """
     try:
         yield
-    # a full disk, a GPU that is gone, or not the one of this run; no kernel to tune, or a tuning file of another device
-    except (OSError, DeviceAbsentError, NothingToTuneError, TuningError) as error:
+    except (OSError, DeviceAbsentError, *others) as error:  # a full disk, a GPU that is gone, or not that of this run
         logging.error("%s stopped: %s", job, error)
         sys.exit(1)
 

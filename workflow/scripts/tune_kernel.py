@@ -20,7 +20,7 @@ from ksmm.measure.job import reexecute
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.provenance import check_device
 from ksmm.tuning.contest import NothingToTuneError
-from ksmm.tuning.file import read_tuning, write_tuning
+from ksmm.tuning.file import TuningError, read_tuning, write_tuning
 from ksmm.tuning.tasks import list_tasks
 from ksmm.tuning.tuner import tune
 
@@ -32,7 +32,7 @@ def main() -> None:
     tasks = list_tasks(
         arguments.patterns, arguments.device_type, arguments.batch_sizes, arguments.dtypes, arguments.layouts
     )
-    with stopped_in_one_line("tune_kernel"):
+    with stopped_in_one_line("tune_kernel", NothingToTuneError, TuningError):
         check_device(arguments.device_type, arguments.device)
         try:
             outcome = tune(
