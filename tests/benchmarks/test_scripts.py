@@ -100,7 +100,7 @@ print("pattern,chosen,time_s,without_s")
 print("any,one,7,2" if before else "any,two,8,1")
 """
     trees = two_trees(tmp_path, script)
-    (row,) = csv.DictReader(io.StringIO(in_turns(*trees, "--column", "without_s", "--", "own").stdout))
+    (row,) = csv.DictReader(io.StringIO(run("builds_in_turns", *trees, "--column", "without_s", "--", "own").stdout))
     assert (row["first_s"], row["second_s"], row["second_over_first"]) == ("2", "1", "0.5")
 
 
