@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from ksmm.implementations.compressed import DEVICE_LOST
+
 _REASON_LENGTH = 300
 
 
@@ -32,8 +34,7 @@ def one_line(error: BaseException) -> str:
 
 def is_poison(error: BaseException) -> bool:
     """Whether CUDA failed in a way that every later call in this process fails too (an illegal address, say)."""
-    kinds = (torch.AcceleratorError,) if hasattr(torch, "AcceleratorError") else ()
-    if not isinstance(error, kinds) and "CUDA error" not in str(error):
+    if not isinstance(error, DEVICE_LOST) and "CUDA error" not in str(error):
         return False
     if not torch.cuda.is_initialized():
         return True  # nothing to ask, so the careful answer

@@ -5,7 +5,7 @@
 #include "../number.cuh"
 #include "planes.h"
 #include "planes_family.h"
-#include "planes_launch.cuh"
+#include "planes_seconds.cuh"
 
 namespace ksmm::hopper {
 

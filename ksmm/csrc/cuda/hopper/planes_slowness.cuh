@@ -1,4 +1,4 @@
-// What was measured of tiles of planes beyond the cost model of planes_launch.cuh. Host code.
+// What was measured of tiles of planes beyond the cost model of planes_seconds.cuh. Host code.
 #pragma once
 
 #include <algorithm>
