@@ -18,9 +18,9 @@ import time
 from collections.abc import Callable
 
 import torch
+from side_by_side import products_by_name
 
 from ksmm.implementations import implementations
-from ksmm.measure.inputs import make_inputs
 from ksmm.pattern_lists import benchmark_patterns, stratified_sample
 from ksmm.patterns import Pattern
 from ksmm.problem import DTYPES, LAYOUTS, Problem
@@ -40,16 +40,10 @@ def products(problem: Problem, most_operations: float) -> dict[str, Callable[[],
         problem: what is multiplied.
         most_operations: where the dense matrix has more, it is left out.
     """
-    inputs = make_inputs(problem, 0)
-    found = {}
-    for name, implementation in implementations().items():
-        if name == "kernel_strict":  # our own
-            continue
-        dense = 2.0 * problem.batch_size * problem.pattern.rows * problem.pattern.columns
-        if implementation.supports(problem) is None and not (name == "dense" and dense > most_operations):
-            packed = implementation.pack(inputs.weight, problem.layout)
-            found[name] = lambda implementation=implementation, packed=packed: implementation.matmul(packed, inputs.x)
-    return found
+    left_out = {"kernel_strict"}  # our own
+    if 2.0 * problem.batch_size * problem.pattern.rows * problem.pattern.columns > most_operations:
+        left_out.add("dense")
+    return products_by_name(problem, (name for name in implementations() if name not in left_out), seed=0)
 
 
 def shortest_times(runs: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:

@@ -24,7 +24,7 @@ import sys
 from collections.abc import Callable
 
 import torch
-from side_by_side import implementation_for, seconds_without_launch
+from side_by_side import implementation_for, in_turns, seconds_without_launch
 
 from ksmm.measure import timer
 from ksmm.measure.inputs import make_inputs
@@ -49,19 +49,9 @@ def one_after_another(multiply: Multiply, x: torch.Tensor, following: str) -> tu
     return lambda: functools.reduce(lambda of, _: multiply(of), range(IN_A_ROW), x), IN_A_ROW
 
 
-def in_turns(
-    products: dict[str, tuple[Callable[[], object], int]], rounds: int, device: str, protocol: Protocol
-) -> dict[str, list[float]]:
-    """Seconds of a product of each configuration in each round.
-
-    Every second round is in reverse, so that none always follows another.
-    """
-    times: dict[str, list[float]] = {name: [] for name in products}
-    for round_ in range(rounds):
-        for name in list(products)[:: -1 if round_ % 2 else 1]:
-            run, count = products[name]
-            times[name].append(seconds_without_launch(run, device, protocol) / count)
-    return times
+def seconds_of_each(run: Callable[[], object], count: int, device: str, protocol: Protocol) -> float:
+    """The median seconds of one of the products that a call makes."""
+    return seconds_without_launch(run, device, protocol) / count
 
 
 def command_line() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
@@ -105,15 +95,16 @@ def main() -> None:
             with timer.strict_precision(), torch.no_grad():
                 configurations = kernel.configurations(kernel.pack(inputs.weight, problem.layout), inputs.x) or {"": -1}
                 chosen = next(iter(configurations))
-                products = {}
+                measurements = {}
                 for name, number in configurations.items():
                     if arguments.configurations is None or name in arguments.configurations:
                         # anew for each, since what configurations make of a weight is kept of a few alone
                         packed = kernel.pack(inputs.weight, problem.layout)
                         multiply = functools.partial(kernel.matmul_in, number, packed)
-                        products[name] = one_after_another(multiply, inputs.x, arguments.x)
-                untaken.difference_update(products)
-                times = in_turns(products, arguments.rounds, arguments.device, protocol)
+                        run, count = one_after_another(multiply, inputs.x, arguments.x)
+                        measurements[name] = functools.partial(seconds_of_each, run, count, arguments.device, protocol)
+                untaken.difference_update(measurements)
+                times = in_turns(measurements, arguments.rounds)
             for name, seconds in times.items():
                 row = [pattern, batch, arguments.dtype, arguments.layout, name, name == chosen]
                 writer.writerow([*row, f"{statistics.median(seconds):.4g}"])

@@ -1,12 +1,13 @@
-"""What the benchmark scripts share: medians by the pipeline's own timer, and the comparison of two products."""
+"""What the benchmark scripts share: medians by the pipeline's own timer, turns, and the comparison of two products."""
 
 from __future__ import annotations
 
 import argparse
 import csv
+import functools
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 
@@ -64,6 +65,58 @@ def seconds_without_launch(run: Callable[[], object], device_type: str, protocol
     if device_type == "cuda" and seconds < timer.CUDA_GRAPH_BELOW_S:
         return median(timer.time_cuda_graph(run, protocol, seconds).samples_s)
     return seconds
+
+
+def products_by_name(problem: Problem, names: Iterable[str], seed: int) -> dict[str, Callable[[], object]]:
+    """A product by each of these implementations that takes the problem, its weights packed."""
+    inputs = make_inputs(problem, seed)
+    found = {}
+    for name in names:
+        implementation = get_implementation(name)
+        if implementation.supports(problem) is None:
+            packed = implementation.pack(inputs.weight, problem.layout)
+            found[name] = functools.partial(implementation.matmul, packed, inputs.x)
+    return found
+
+
+def in_turns(measurements: dict[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+    """The seconds that each measurement gave in each round.
+
+    Every second round is in reverse, so that none always follows another.
+    """
+    times: dict[str, list[float]] = {name: [] for name in measurements}
+    for round_ in range(rounds):
+        for name in list(measurements)[:: -1 if round_ % 2 else 1]:
+            times[name].append(measurements[name]())
+    return times
+
+
+def times_and_ratio(times: dict[str, list[float]], names: Sequence[str]) -> tuple[list[str], float]:
+    """Cells with the median seconds of each name, empty where it has no times; the kernel's over the least other."""
+    medians = {name: statistics.median(seconds) for name, seconds in times.items()}
+    ratio = medians["kernel"] / min(seconds for name, seconds in medians.items() if name != "kernel")
+    return [f"{medians[name]:.4g}" if name in medians else "" for name in names], ratio
+
+
+def positive_integer(text: str) -> int:
+    """An argument that is an integer of 1 or more.
+
+    Raises:
+        ValueError: it is no integer.
+        ArgumentTypeError: it is below 1.
+    """
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is less than 1")
+    return number
+
+
+def require_kernel(parser: argparse.ArgumentParser, problem: Problem) -> None:
+    """Ends the script with the parser's error where the kernel does not take the problem."""
+    try:
+        implementation_for(problem, "kernel")
+    except ValueError as error:
+        parser.error(str(error))
 
 
 def seconds_with_and_without(

@@ -1,11 +1,12 @@
 """Counts what the kernel does to memory and matrix units, with Nsight Compute: one CSV row for each of a few problems.
 
-python workflow/scripts/count_kernel.py --patterns 1,192,48,2 4,64,64,16 --batch-size 25088 --dtypes float32 float16 \
+python workflow/scripts/count_kernel.py --patterns 1,128,128,2 16,64,64,16 --batch-size 25088 --dtypes float32 float16 \
     --layouts batch_first batch_last --implementations kernel kernel_strict --output counters.csv
 
 Counts are sums over all launches of one product. Nsight Compute empties the caches before each launch and runs it
 several times; clocks are left as they are. A problem without counts has a status and a reason: where `ncu` is missing,
-or the counters may not be read, that is every problem.
+or the counters may not be read, that is every problem. `commit` and `kernel_hash` are those of the records of times
+("-dirty" where the sources differ from the commit), and `configuration` is what the kernel says that it takes.
 """
 
 from __future__ import annotations
@@ -14,52 +15,28 @@ import argparse
 import csv
 import io
 import itertools
-import json
 import logging
-import os
-import re
 import shutil
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
+import torch
+from nsight_compute import METRICS, CountingError, profile, read_launches, row_of
+
 import ksmm
+from ksmm.implementations import get_implementation
 from ksmm.measure import provenance
 from ksmm.measure.files import write_atomically
+from ksmm.measure.inputs import make_inputs
 from ksmm.measure.lock import DeviceAbsentError, device_lock
 from ksmm.problem import Problem, parse_dtype
 
-METRICS = {
-    "seconds": "gpu__time_duration.sum",
-    "dram_bytes_read": "dram__bytes_read.sum",
-    "dram_bytes_written": "dram__bytes_write.sum",
-    "l1_sectors": "l1tex__t_sectors.sum",
-    "l1_sectors_hit": "l1tex__t_sectors_lookup_hit.sum",
-    "l2_sectors": "lts__t_sectors.sum",
-    "l2_sectors_hit": "lts__t_sectors_lookup_hit.sum",
-    "l2_sectors_read": "lts__t_sectors_op_read.sum",
-    "l2_sectors_read_hit": "lts__t_sectors_op_read_lookup_hit.sum",
-    "active_cycles": "sm__cycles_active.sum",
-    "tensor_percent": "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
-    "shared_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
-    "shared_bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",
-}
-"""Column -> metric of Nsight Compute: sums, so that several launches add up and ratios are made later; see AVERAGED."""
-
-AVERAGED = {"tensor_percent": "active_cycles"}
-"""Column -> the column of its weights: what several launches have on average."""
-
-UNITS = {"gpu__time_duration.sum": {"ns": 1e-9, "nsecond": 1e-9, "us": 1e-6, "usecond": 1e-6, "s": 1.0, "second": 1.0}}
-
 TASK_COLUMNS = ("pattern", "batch_size", "dtype", "layout", "implementation")
-COLUMNS = ("device_name", *TASK_COLUMNS, "status", "reason", "launches", "kernels", "bytes_moved", *METRICS)
-_RANGE = re.compile(r"ksmm task (\d+);")
-_MOST_SECONDS = 3300
-
-
-class CountingError(RuntimeError):
-    """Nsight Compute could not count; the message says why."""
+PROVENANCE_COLUMNS = ("device_name", "commit", "kernel_hash")
+COUNTED_COLUMNS = ("configuration", "status", "reason", "launches", "kernels", "bytes_moved", *METRICS)
+COLUMNS = (*PROVENANCE_COLUMNS, *TASK_COLUMNS, *COUNTED_COLUMNS)
+PATTERNS = ("1,96,96,1", "1,128,128,2", "1,768,192,3", "1,1024,1024,4", "4,192,192,16", "16,64,64,16")
+"""Of the 124 whose times are published: small and large ones, of one plane, a few, and 16."""
 
 
 def main() -> None:
@@ -78,11 +55,12 @@ def main() -> None:
     except (CountingError, DeviceAbsentError) as error:
         logging.warning("counters skipped: %s", error)
         device_name, rows = "", [{"status": "skipped", "reason": str(error)} for _ in tasks]
-    shared = [{**task, "device_name": device_name, "bytes_moved": bytes_moved(task)} for task in tasks]
+    known = {"device_name": device_name, "commit": commit(), "kernel_hash": provenance.kernel_hash()}
+    known_of_tasks = [{**known, **task, "bytes_moved": problem_of(task).bytes_moved} for task in tasks]
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n", restval="")
     writer.writeheader()
-    writer.writerows([known | row for known, row in zip(shared, rows, strict=True)])
+    writer.writerows([of_task | row for of_task, row in zip(known_of_tasks, rows, strict=True)])
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(arguments.output, text.getvalue())
 
@@ -90,7 +68,7 @@ def main() -> None:
 def parse_arguments() -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--patterns", nargs="+", required=True, help="a,b,c,d ...")
+    parser.add_argument("--patterns", nargs="+", default=list(PATTERNS), help="a,b,c,d ...")
     parser.add_argument("--batch-size", type=int, required=True)
     parser.add_argument("--device", help="what the GPU must be, e.g. nvidia-h200; by default any is counted on")
     parser.add_argument("--dtypes", nargs="+", required=True, help="float32, float16, bfloat16")
@@ -100,10 +78,29 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def bytes_moved(task: dict) -> int:
-    """Bytes that cross device memory at least."""
+def commit() -> str:
+    """The commit of the sources, "-dirty" behind it where they differ from it; empty where it is not known."""
+    state = provenance.git_state()
+    return "" if state is None else f"{state['commit']}{'-dirty' if state['dirty'] else ''}"
+
+
+def problem_of(task: dict, device_type: str = "cuda") -> Problem:
+    """What a task multiplies."""
     pattern = ksmm.Pattern.parse(task["pattern"])
-    return Problem(pattern, task["batch_size"], parse_dtype(task["dtype"]), task["layout"]).bytes_moved
+    return Problem(pattern, task["batch_size"], parse_dtype(task["dtype"]), task["layout"], device_type)
+
+
+def configuration_of(task: dict, device_type: str = "cuda") -> str:
+    """The configuration that multiplied; empty where an implementation has only one way.
+
+    Asked here, of the operands that multiply_once.py has: sizes, tuning file and cost model decide, the same for both.
+    """
+    problem, implementation = problem_of(task, device_type), get_implementation(task["implementation"])
+    if implementation.supports(problem) is not None:
+        return ""
+    with torch.no_grad():
+        inputs = make_inputs(problem, seed=0)
+        return implementation.configuration_of(implementation.pack(inputs.weight, problem.layout), inputs.x)
 
 
 def count(tasks: list[dict]) -> tuple[str, list[dict]]:
@@ -118,97 +115,15 @@ def count(tasks: list[dict]) -> tuple[str, list[dict]]:
         raise CountingError("Nsight Compute's ncu is not on the PATH; it comes with the CUDA toolkit")
     with device_lock("cuda"), tempfile.TemporaryDirectory() as folder:
         log, outcomes, last_words = profile(profiler, tasks, Path(folder))
-    launches = read_launches(log)
-    if not launches and not any(outcomes):
-        raise CountingError(f"ncu counted nothing: {last_words}")
-    rows = []
-    for number in range(len(tasks)):
-        reason = outcomes[number] if number < len(outcomes) else f"the process ended: {last_words}"
-        rows.append(row_of([launch for launch in launches if launch["task"] == number], reason))
-    return provenance.device_name("cuda"), rows
-
-
-def profile(profiler: str, tasks: list[dict], folder: Path) -> tuple[str, list[str | None], str]:
-    """Multiplies once for each task under Nsight Compute.
-
-    Returns:
-        Its CSV; for each task null or why it was not multiplied, fewer if the process ended; what was said last.
-    """
-    log, listed, outcomes = (folder / name for name in ("log", "tasks.json", "outcomes.json"))
-    listed.write_text(json.dumps(tasks), encoding="utf-8")
-    command = [profiler, "--clock-control", "none", "--profile-from-start", "off", "--nvtx", "--csv", "--page", "raw"]
-    command += ["--print-units", "base", "--metrics", ",".join(METRICS.values()), "--log-file", str(log)]
-    command += [sys.executable, str(Path(__file__).with_name("multiply_once.py"))]
-    command += ["--tasks", str(listed), "--outcomes", str(outcomes)]
-    environment = {**os.environ, "LC_ALL": "C"}  # numbers with a point, whatever the user's language
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=_MOST_SECONDS, env=environment
-        )
-    except subprocess.TimeoutExpired:
-        raise CountingError(f"ncu did not end in {_MOST_SECONDS} s; name fewer counters.patterns") from None
-    text = log.read_text(encoding="utf-8") if log.exists() else ""
-    reasons = json.loads(outcomes.read_text(encoding="utf-8")) if outcomes.exists() else []
-    return text, reasons, _last_words(done.stderr, text)
-
-
-def row_of(launches: list[dict], reason: str | None) -> dict:
-    """The columns of one task: counts summed over its launches, or why there are none."""
-    if reason is not None or not launches:
-        return {"status": "skipped", "reason": reason or "ncu saw no launch"}
-    kernels = "; ".join(dict.fromkeys(launch["kernel"] for launch in launches))
-    sums = {column: sum(launch[column] for launch in launches) for column in METRICS}
-    for column, weight in AVERAGED.items():
-        weighted = sum(launch[column] * launch[weight] for launch in launches)
-        sums[column] = weighted / sums[weight] if sums[weight] else 0.0
-    shown = {column: f"{value:.9g}" for column, value in sums.items()}
-    return {"status": "ok", "reason": "", "launches": len(launches), "kernels": kernels, **shown}
-
-
-def read_launches(log: str) -> list[dict]:
-    """The launches in Nsight Compute's raw CSV page: task number, kernel name and the columns of METRICS.
-
-    Raises:
-        CountingError: a metric or a unit is not what this script knows.
-    """
-    lines = [line for line in log.splitlines() if line.startswith('"')]
-    if len(lines) < 2:
-        return []
-    header, units, *rows = csv.reader(lines)
-    missing = [metric for metric in METRICS.values() if metric not in header]
-    if missing:
-        raise CountingError(f"ncu does not report {', '.join(missing)}; this device or version lacks it")
-    unit_of = dict(zip(header, units, strict=True))
-    launches = []
-    for row in rows:
-        found = _RANGE.search(" ".join(row))
-        if found is not None:
-            cells = dict(zip(header, row, strict=True))
-            counts = {column: number_in(cells[metric], metric, unit_of[metric]) for column, metric in METRICS.items()}
-            launches.append({"task": int(found[1]), "kernel": cells["Kernel Name"], **counts})
-    return launches
-
-
-def number_in(cell: str, metric: str, unit: str) -> float:
-    """A count in its base unit, a time in seconds.
-
-    Raises:
-        CountingError: the unit is unknown, or the cell is no number.
-    """
-    factor = UNITS.get(metric, {}).get(unit, None if metric in UNITS else 1.0)
-    try:
-        number = float(cell.replace(",", ""))
-    except ValueError:
-        raise CountingError(f"ncu reports {cell!r} for {metric}, which is no number") from None
-    if factor is None:
-        raise CountingError(f"ncu reports {metric} in {unit!r}; known: {', '.join(UNITS[metric])}")
-    return number * factor
-
-
-def _last_words(*texts: str) -> str:
-    lines = [line.strip() for text in texts for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if "error" in line.lower()]
-    return (errors or lines or ["it said nothing"])[-1]
+        launches = read_launches(log)
+        if not launches and not any(outcomes):
+            raise CountingError(f"ncu counted nothing: {last_words}")
+        rows = []
+        for number, task in enumerate(tasks):
+            reason = outcomes[number] if number < len(outcomes) else f"the process ended: {last_words}"
+            row = row_of([launch for launch in launches if launch["task"] == number], reason)
+            rows.append(row | {"configuration": configuration_of(task) if row["status"] == "ok" else ""})
+        return provenance.device_name("cuda"), rows
 
 
 if __name__ == "__main__":
