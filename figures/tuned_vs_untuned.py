@@ -38,10 +38,15 @@ def caption(problems: pd.DataFrame) -> str:
         "Percentage of patterns for which a choice without any measurement takes at most so many times as long as the "
         "best that tuning measured. Above: the configuration of the kernel that its cost model picks, over the fastest "
         'configuration. Below: what implementation="auto" takes for a pattern that was never tuned, over the fastest '
-        "of all implementations. The legends give the median and the percentage within 10 % (dotted).",
+        f"of all implementations{_without(problems)}. The legends give the median and the percentage within 10 % "
+        "(dotted).",
         _below(problems),
         f"{devices}, {problems.pattern.nunique()} patterns, batch {sizes}.",
     )
+
+
+def _without(problems: pd.DataFrame) -> str:
+    return ", but in strict float32, which it never takes" if problems.auto_over_best.isna().any() else ""
 
 
 def _below(problems: pd.DataFrame) -> str:
@@ -83,6 +88,7 @@ def draw(problems: pd.DataFrame, output: Path) -> None:
 
 
 def _panel(problems: pd.DataFrame, ratio: str) -> list[Curve]:
+    problems = problems[problems[ratio].notna()]
     names = (problems.dtype + " " + problems.precision.fillna("")).str.strip()
     values = {name: rows[ratio].to_numpy() for name, rows in problems.groupby(names)}
     order = [*(name for name in style.DTYPE_LINES if name in values), *(set(values) - set(style.DTYPE_LINES))]
@@ -95,6 +101,8 @@ def _draw_panel(axes: Axes, members: list[Curve], title: str) -> None:
         within = f"{100 * curve.share_up_to(AIM):.0f} %"
         curves.draw_up_to(axes, curve, f"{curve.name}: {np.median(curve.values):.2f}, {within}")
     axes.axvline(AIM, color="#555555", linewidth=0.8, linestyle=":", zorder=1.5)
+    if not members:  # of strict float32 alone
+        return
     axes.legend(loc="lower right", frameon=True, framealpha=0.85, edgecolor="none", handlelength=2.2)
 
 

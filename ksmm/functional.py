@@ -11,7 +11,7 @@ from torch.utils.flop_counter import register_flop_formula
 from ksmm import flops
 from ksmm.gradients import fake_product, gradients_with, save_operands
 from ksmm.implementations import Packed, check_implementation, get_implementation, implementations, preference
-from ksmm.implementations.kernel import say_if_missing
+from ksmm.implementations.kernel import asked_for, say_if_missing
 from ksmm.names import dtype_name
 from ksmm.operands import (
     along_features,
@@ -43,6 +43,15 @@ def ks_matmul(
     ...) and in a dual_level "bmm" multiplies whatever `implementation` says: they see through PyTorch's own operations
     alone. Under autocast all are cast as for nn.Linear.
 
+    Precision: on Hopper GPUs, and on CPUs with AMX, "kernel" multiplies float32 on the matrix units, in a compensated
+    form. Its error is no larger than that of float32 multiply-adds in nearly all cases: up to 1.01 times theirs was
+    measured where a few large entries of x make up each sum, up to 1.06 times where x is spread over thirty powers of
+    ten and the weight over six, and entries of x below 4e-31 lose digits (docs/float32.md, docs/cpu.md). Badly scaled
+    weights it leaves to multiply-adds, on GPUs at 3 to 5 times the time of "kernel_strict", which takes multiply-adds
+    alone, and is "kernel" where that has no other precision: in 16 bits, and on CPUs without AMX. With
+    `torch.backends.cuda.matmul.fp32_precision = "tf32"`, or `allow_tf32`, "kernel" is plain TF32 on Hopper GPUs, and
+    "kernel_strict" is not.
+
     >>> x, weight = torch.randn(10, 96), torch.randn(1, 192, 48, 2)
     >>> ks_matmul(x, weight).shape
     torch.Size([10, 384])
@@ -72,12 +81,8 @@ def ks_matmul(
     check_bias(x, bias, pattern)
     rows = flatten_batch(x, layout)
     batch_size = rows.shape[0] if layout == "batch_first" else rows.shape[1]
-    *ranges, (_, _, name) = choices(
-        pattern.weight_shape, x.dtype, layout, x.device.type, implementation, x.device.index
-    )
-    for first, last, measured in ranges:
-        if first <= batch_size <= last:
-            name = measured
+    ranges = choices(pattern.weight_shape, x.dtype, layout, x.device.type, implementation, x.device.index)
+    name = choice_of(ranges, batch_size)
     if is_transformed():
         y = _multiply("bmm", rows, weight, layout, bias)  # plain operations of PyTorch, for every problem
     elif get_implementation(name).differentiable and not is_empty(rows):
@@ -89,20 +94,13 @@ def ks_matmul(
     return restore_batch(y, x, layout)
 
 
-def choose(
-    weight_shape: tuple[int, int, int, int],
-    dtype: torch.dtype,
-    layout: str,
-    device_type: str,
-    implementation: str,
-    device_index: int | None = None,
-) -> str:
-    """The name of the implementation that multiplies a batch of unknown, but not small, size; resolves "auto".
-
-    Raises:
-        ValueError: there is no such implementation, or it does not support the problem.
-    """
-    return choices(weight_shape, dtype, layout, device_type, implementation, device_index)[0][2]
+def choice_of(ranges: tuple[tuple[int, int, str], ...], batch_size: int) -> str:
+    """The name of the implementation for a batch size, of what choices() returns."""
+    *measured, (_, _, name) = ranges  # with nothing measured, a batch size that may be symbolic is not looked at
+    for first, last, other in measured:
+        if first <= batch_size <= last:
+            name = other
+    return name
 
 
 def choices(
@@ -112,6 +110,7 @@ def choices(
     device_type: str,
     implementation: str,
     device_index: int | None = None,
+    for_many: bool = False,
 ) -> tuple[tuple[int, int, str], ...]:
     """The names of the implementations that multiply, by batch size: first, last and name; resolves "auto".
 
@@ -127,6 +126,8 @@ def choices(
         device_type: of the operands, "cuda" for example.
         implementation: a name, or "auto".
         device_index: which CUDA device; None for the present one.
+        for_many: whether the weight is packed once for many products, as the tuner measures; else "auto" leaves out
+            what takes long to pack.
 
     Raises:
         ValueError: there is no such implementation, or it does not support the problem.
@@ -135,7 +136,7 @@ def choices(
     precision = precision_of(dtype, device_type)
     if device_index is None and device_type == "cuda" and torch.cuda.is_initialized():
         device_index = torch.cuda.current_device()
-    return _choices(weight_shape, dtype, layout, device_type, implementation, precision, device_index)
+    return _choices(weight_shape, dtype, layout, device_type, implementation, precision, device_index, for_many)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -147,6 +148,7 @@ def _choices(
     implementation: str,
     precision: str | None,
     index: int | None,
+    for_many: bool,
 ) -> tuple[tuple[int, int, str], ...]:
     """As choices(); `index` is that of the CUDA device, which is the present one for all that is asked here."""
     with torch.cuda.device(index) if device_type == "cuda" and index is not None else contextlib.nullcontext():
@@ -161,25 +163,30 @@ def _choices(
                 (choice.first, choice.last, choice.implementation)
                 for choice in measured
                 if choice.implementation in implementations()
+                and (for_many or choice.implementation not in _PACKED_ONCE)
                 and get_implementation(choice.implementation).supports(problem) is None
             ]
             if all(name == other for _, _, name in ranges):
                 ranges = []
             return *ranges, (0, _ANY, other)
-        reason = get_implementation(implementation).supports(problem)
+        name = asked_for(implementation, problem)
+        reason = get_implementation(name).supports(problem)
         if reason is not None:
             raise ValueError(
                 f"implementation {implementation!r} cannot multiply pattern {pattern} in {layout}, "
                 f"{dtype_name(dtype)}, on {device_type}: {reason}; choose another one, or auto"
             )
-        return ((0, _ANY, implementation),)
+        return ((0, _ANY, name),)
 
 
 _ANY = 2**63 - 1
+_PACKED_ONCE = ("dense",)
+"""Packing writes a·d times as many numbers as the weight has, which takes longer than the product of few that it is."""
+
 ANSWERS.append(_choices.cache_clear)
 
 # All that torch.compiler.assume_constant_result does, without importing torch._dynamo: a second at each start.
-choices._dynamo_marked_constant = choose._dynamo_marked_constant = True
+choices._dynamo_marked_constant = True
 
 
 @torch.library.custom_op("ksmm::opaque_matmul", mutates_args=())

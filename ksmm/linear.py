@@ -10,8 +10,9 @@ import torch
 import torch.fx
 from torch import nn
 
-from ksmm.functional import choose, ks_matmul, multiply_packed
-from ksmm.implementations import Packed, check_implementation, get_implementation
+from ksmm.frozen import FrozenFactor
+from ksmm.functional import ks_matmul, multiply_packed
+from ksmm.implementations import check_implementation, get_implementation
 from ksmm.names import dtype_name
 from ksmm.operands import autocasts, check_bias, flatten_batch, is_empty, is_transformed, restore_batch
 from ksmm.patterns import Chain, Pattern
@@ -47,12 +48,16 @@ class KSLinear(nn.Module):
     There is no `weight`: a module that reads that of a layer, instead of calling the layer, needs nn.Linear. to_dense()
     does not stand in for it, as initialising what that returns would initialise nothing.
 
+    Precision: float32 on Hopper GPUs is multiplied on the matrix units, in a compensated form whose error is no larger
+    than that of multiply-adds in nearly all cases; implementation="kernel_strict" takes multiply-adds alone, in less
+    time where weights are badly scaled, and PyTorch's switches for TF32 give plain TF32. `ks_matmul` says it in full.
+
     Args:
         chain: the patterns of the factors, in the paper's order W = K_1 … K_L; a Chain, or patterns or tuples.
         bias: whether a bias is added.
         layout: "batch_first" takes x of shape (..., in_features) and returns (..., out_features);
             "batch_last" takes (in_features, ...) and returns (out_features, ...).
-        implementation: a name from `ksmm.implementations()`, or "auto".
+        implementation: a name from `ksmm.implementations()`, or "auto", as for `ks_matmul`.
         device: of the parameters.
         dtype: of the parameters, one of PARAMETER_DTYPES.
 
@@ -85,11 +90,10 @@ class KSLinear(nn.Module):
             self.bias = nn.Parameter(torch.empty(self.out_features, device=device, dtype=dtype))
         else:
             self.register_parameter("bias", None)
-        self._frozen: list[tuple[str, Packed]] = []  # in the order of the products: K_L first
+        self._frozen: list[FrozenFactor] = []  # in the order of the products: K_L first
         self._frozen_for: tuple[torch.dtype, torch.device] | None = None
         # the weights, their versions and their addresses, in chain order
         self._frozen_from: list[tuple[torch.Tensor, int | None, int]] = []
-        self._is_fused = False
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -124,15 +128,17 @@ class KSLinear(nn.Module):
 
     def _multiply_frozen(self, x: torch.Tensor) -> torch.Tensor:
         y = flatten_batch(x, self.layout)
-        if self._is_fused and not is_empty(y):
-            (_, inner), (_, outer) = self._frozen
+        chosen = [factor.chosen(y) for factor in self._frozen]
+        is_pair = self.layout == "batch_first" and [name for name, _ in chosen] == ["kernel"] * 2
+        if is_pair and not is_empty(y):
+            (_, inner), (_, outer) = chosen
             kernel = get_implementation("kernel")
             return restore_batch(kernel.matmul_chain(inner, outer, y, self._bias()), x, self.layout)
         bias = self._bias()
         check_bias(y, bias, self.chain[0])
-        for name, packed in self._frozen[:-1]:
+        for name, packed in chosen[:-1]:
             y = multiply_packed(name, packed, y)
-        name, packed = self._frozen[-1]
+        name, packed = chosen[-1]
         return restore_batch(multiply_packed(name, packed, y, bias), x, self.layout)
 
     def _bias(self) -> torch.Tensor | None:
@@ -177,7 +183,11 @@ class KSLinear(nn.Module):
 
         Two factors of the kernel are then one call, and one launch on GPUs where a kernel takes the chain. On GPUs some
         configurations keep a weight in their own order, too, which takes as much memory again, from the first product
-        on, which waits for the device.
+        on, which waits for the device. Where "auto" takes one implementation for some batch sizes and another one for
+        others (docs/tuning.md), a weight is packed now for the largest batch sizes that were measured, and for another
+        implementation, in memory of its own, at the first batch that is for it. Graphs of torch.compile and
+        torch.jit.trace take what is for the largest ones, whatever theirs is, as does a CUDA graph that is captured
+        before such a batch has come.
 
         Calls under torch.no_grad() or torch.inference_mode() then use the packed weights, as long as the weights are
         the same tensors and unchanged: others (torch.func.functional_call, an assignment, also to `weight.data`, an
@@ -186,24 +196,14 @@ class KSLinear(nn.Module):
         made in inference mode, and of any weight by a compiled layer.
         train(), load_state_dict(), .to() and reset_parameters() end the freezing.
         """
-        frozen = []
         with torch.no_grad():
-            for pattern, weight in zip(self.chain, self.factors, strict=True):
-                name = choose(
-                    pattern.weight_shape,
-                    weight.dtype,
-                    self.layout,
-                    weight.device.type,
-                    self.implementation,
-                    weight.device.index,
-                )
-                frozen.append((name, get_implementation(name).pack(weight.detach(), self.layout)))
+            frozen = [FrozenFactor(weight, self.layout, self.implementation) for weight in self.factors]
         self._frozen = frozen[::-1]
+        weight = self.factors[0]
         self._frozen_for = weight.dtype, weight.device
         self._frozen_from = [
             (weight, None if weight.is_inference() else weight._version, weight.data_ptr()) for weight in self.factors
         ]
-        self._is_fused = [name for name, _ in frozen] == ["kernel"] * 2 and self.layout == "batch_first"
         return self
 
     def unfreeze(self) -> KSLinear:

@@ -7,7 +7,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 import ksmm
-from ksmm.functional import choose
+from ksmm.functional import choices
 from ksmm.implementations import get_implementation
 from ksmm.reference import reference_matmul, relative_error, to_dense
 from tests.conftest import TOLERANCES
@@ -287,7 +287,7 @@ def test_the_meta_device_has_shapes_and_gradients(name: str, layout: str) -> Non
 def test_auto_takes_a_supported_implementation() -> None:
     for layout in ksmm.LAYOUTS:
         for dtype in (*TOLERANCES, torch.float64):
-            name = choose(PATTERN.weight_shape, dtype, layout, "cpu", "auto")
+            name = choices(PATTERN.weight_shape, dtype, layout, "cpu", "auto")[0][2]
             assert get_implementation(name).supports(ksmm.Problem(PATTERN, 1, dtype, layout)) is None
 
 

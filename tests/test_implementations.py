@@ -8,6 +8,7 @@ import torch
 import ksmm
 from ksmm.implementations import Implementation, check_implementation, get_implementation, preference, register
 from ksmm.implementations.compressed import unsupported
+from ksmm.implementations.kernel import asked_for
 from ksmm.reference import reference_matmul, relative_error
 from tests.conftest import TOLERANCES
 
@@ -46,7 +47,7 @@ def test_against_float64(
         problem = ksmm.Problem(pattern, batch_size, dtype, layout, device)
         x = torch.randn(problem.input_shape, device=device).to(dtype)
         weight = torch.empty(entries, device=device).uniform_(-1, 1).div_(pattern.c**0.5).to(dtype)
-        reason = get_implementation(name).supports(problem)
+        reason = get_implementation(asked_for(name, problem)).supports(problem)
         if reason is not None:
             assert reason
             with pytest.raises(ValueError, match="cannot multiply pattern") as error:

@@ -12,7 +12,7 @@ import torch
 
 import ksmm
 from ksmm import build
-from ksmm.functional import choose
+from ksmm.functional import choices
 from ksmm.implementations import kernel
 from ksmm.tuning import forget
 
@@ -66,11 +66,11 @@ def unbuilt(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_auto_says_once_that_it_lacks_the_kernel(unbuilt: None, caplog: pytest.LogCaptureFixture) -> None:
     shape = (1, 192, 48, 2)
-    choose(shape, torch.float64, "batch_first", "cpu", "auto")
-    choose(shape, torch.float32, "batch_first", "cpu", "bmm")
+    choices(shape, torch.float64, "batch_first", "cpu", "auto")
+    choices(shape, torch.float32, "batch_first", "cpu", "bmm")
     assert caplog.text == ""
     for dtype in (torch.float32, torch.bfloat16):
-        assert choose(shape, dtype, "batch_first", "cpu", "auto") == "bmm"
+        assert choices(shape, dtype, "batch_first", "cpu", "auto")[0][2] == "bmm"
     (record,) = caplog.records
     assert "does without the kernel" in record.message and "run: python -m ksmm build" in record.message
 
@@ -79,5 +79,5 @@ def test_auto_says_nothing_where_nothing_can_be_built(
     unbuilt: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(build, "missing_tools", lambda: "no C++ compiler found")
-    choose((1, 192, 48, 2), torch.float32, "batch_first", "cpu", "auto")
+    choices((1, 192, 48, 2), torch.float32, "batch_first", "cpu", "auto")
     assert caplog.text == ""

@@ -181,12 +181,27 @@ class KernelStrict(Kernel):
     precision = "strict"
 
     def supports(self, problem: Problem) -> str | None:
-        if problem.dtype != torch.float32:
-            return f"dtype {dtype_name(problem.dtype)}; only float32 has more than one precision: choose kernel"
-        reason = super().supports(problem)
-        if reason is None and problem.device_type == "cpu" and not multiplies_by_tiles():
-            return "on a CPU without AMX the kernel is strict anyway: choose kernel"
-        return reason
+        """None only where the kernel does something else: a benchmark does not measure the same twice."""
+        reason = _only_precision(problem)
+        return super().supports(problem) if reason is None else f"{reason}: choose kernel"
+
+
+def asked_for(implementation: str, problem: Problem) -> str:
+    """The name of the implementation that multiplies where one is asked for by name.
+
+    `kernel` for `kernel_strict` where both do the same; else the one that is asked for.
+    """
+    delegates = implementation == KernelStrict.name and _only_precision(problem) is not None
+    return Kernel.name if delegates else implementation
+
+
+def _only_precision(problem: Problem) -> str | None:
+    """Why the kernel has no other precision than strict for a problem; None where it has, or no library says so."""
+    if problem.dtype != torch.float32:
+        return f"dtype {dtype_name(problem.dtype)}; only float32 has more than one precision"
+    if problem.device_type == "cpu" and load()[0] is not None and not multiplies_by_tiles():
+        return "on a CPU without AMX the kernel is strict anyway"
+    return None
 
 
 def multiplies_by_tiles() -> bool:

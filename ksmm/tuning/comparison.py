@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,8 @@ def untuned_over_tuned(file: Path) -> pandas.DataFrame:
 
     `untuned_over_tuned` is the time of the cost model's choice over that of the kernel's best configuration.
     `auto_over_best` is what an unseen problem pays: the time of what "auto" takes without any measurement, the cost
-    model's choice included, over that of the best implementation. (With the measurement, "auto" takes the best.)
+    model's choice included, over that of the best implementation. (With the measurement, "auto" takes the best.) It is
+    NaN in strict float32, of which "auto" never asks: `kernel_strict` is taken where it is named alone.
 
     Raises:
         TuningError: the file cannot be used.
@@ -58,13 +60,13 @@ def _row(entry: Entry) -> dict[str, object]:
         entry.configuration or "",
         entry.untuned_configuration or "",
         entry.untuned_ms / entry.configuration_ms,
-        auto / best,
+        math.nan if entry.precision == "strict" else auto / best,
     )
     return dict(zip(_COLUMNS, values, strict=True))
 
 
 def summary(ratios: pandas.DataFrame) -> pandas.DataFrame:
-    """Median and 90th percentile of both ratios, by dtype, precision and layout."""
+    """Median and 90th percentile of both ratios, by dtype, precision and layout; NaN where a ratio has no value."""
     import pandas
 
     groups = ratios.groupby(["dtype", "precision", "layout"], sort=True)

@@ -19,11 +19,9 @@ from ksmm.measure.measurement import Measurement
 from ksmm.measure.protocol import Protocol
 from ksmm.problem import Problem
 from ksmm.tuning.numbers import configurations_for
+from ksmm.tuning.rivals import rivals
 
 logger = logging.getLogger(__name__)
-
-RIVALS = ("bmm_strided", "bmm")
-"""The only implementations of PyTorch that were ever faster than the kernel."""
 
 FINALISTS = 5
 _HOPEFUL = 1.3
@@ -115,8 +113,8 @@ class Contest:
             return None
         best = _surely_best(timed, chosen)
         untuned = chosen if chosen in timed else best
-        rivals = [get_implementation(name) for name in RIVALS if name not in self._excluded]
-        compared = self._in_turns({best: timed[best][-1:], **self._once(rivals)})
+        others = [get_implementation(name) for name in rivals(self.problem) if name not in self._excluded]
+        compared = self._in_turns({best: timed[best][-1:], **self._once(others)})
         rivals_ms = {one.name: _milliseconds(of) for one, of in compared.items() if one is not best}
         return {
             "implementation": _surely_fastest(compared, best, self._kernel.name),

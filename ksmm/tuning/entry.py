@@ -42,10 +42,10 @@ class Entry:
         implementation: the fastest of the kernel and its rivals.
         configuration: the name of the kernel's fastest; None on a CPU, where it has no names.
         configuration_ms: milliseconds of that.
-        untuned: the implementation that "auto" takes without this entry.
+        untuned: the implementation that "auto" takes without this entry; `kernel_strict` itself where that was tuned.
         untuned_configuration: the cost model's choice; `configuration` where that failed or cannot be timed.
         untuned_ms: milliseconds of that.
-        rivals_ms: milliseconds of the other implementations by name.
+        rivals_ms: milliseconds of the other implementations by name, as far as they were measured.
         measured_with: the number, in the file, of what it was measured with.
     """
 

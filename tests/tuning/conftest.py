@@ -88,7 +88,8 @@ def fake_configurations(needs_kernel: None, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture
 def times(monkeypatch) -> dict[str, float]:
     """Milliseconds that measuring yields, instead of what a busy machine would; results are checked all the same."""
-    made_up = {"kernel": 1.0, "kernel good tile": 1.0, "kernel bad tile": 7.0, "kernel slow tile": 11.0, "bmm": 2.0}
+    made_up = {"kernel": 1.0, "kernel good tile": 1.0, "kernel bad tile": 7.0, "kernel slow tile": 11.0}
+    made_up |= {"bmm": 2.0, "dense": 3.0}
     measure = Bench.measure
 
     def timed(self, implementation, part="whole"):

@@ -43,6 +43,18 @@ def test_medians_and_percentiles_by_dtype_and_layout(tmp_path: Path) -> None:
     assert table.untuned_over_tuned_90th_percentile[0] == pytest.approx(2.0)
 
 
+def test_what_auto_never_takes_has_no_ratio_of_auto(tmp_path: Path) -> None:
+    strict = [entry(pattern=(1, size, 8, 1), precision="strict", untuned="kernel_strict") for size in (1, 2)]
+    write_tuning(tmp_path / "a.json", tuning_file(*strict, entry(precision="compensated")))
+    ratios = untuned_over_tuned(tmp_path / "a.json")
+    assert ratios[ratios.auto_over_best.isna()].precision.tolist() == ["strict"] * 2
+    table = summary(ratios).set_index("precision")
+    assert table.untuned_over_tuned_median.to_dict() == {"compensated": 1.5, "strict": 1.5}
+    assert table.auto_over_best_median["compensated"] == 1.5
+    assert table.loc["strict", ["auto_over_best_median", "auto_over_best_90th_percentile"]].isna().all()
+    assert table.problems.to_dict() == {"compensated": 1, "strict": 2}
+
+
 def test_a_file_without_entries_gives_an_empty_table(tmp_path: Path) -> None:
     write_tuning(tmp_path / "a.json", tuning_file())
     ratios = untuned_over_tuned(tmp_path / "a.json")

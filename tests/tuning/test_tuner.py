@@ -42,7 +42,7 @@ def test_the_fastest_is_remembered_and_used(fake_configurations, times, own_file
     assert first.untuned_configuration == "bad tile"
     assert first.untuned == "kernel"
     assert (first.configuration_ms, first.untuned_ms) == (1.0, 7.0)
-    assert first.rivals_ms == {"bmm": 2.0}  # bmm_strided does not take d = 2 in batch_first
+    assert first.rivals_ms == {"bmm": 2.0, "dense": 3.0}  # bmm_strided does not take d = 2 in batch_first
     assert first.implementation == "kernel"
     assert outcome.ratios == [7.0, 7.0]
     found = known(tuple(PATTERN), torch.float32, "batch_first", "", "cpu")
@@ -94,7 +94,7 @@ def test_who_is_close_to_the_best_is_timed_in_turns(fake_configurations, times, 
     tune(tasks(), own_file, protocol=QUICK)
     tiles = [name.removeprefix("kernel ") for name in timed[len(fake_configurations) :]]
     turn = ["good tile", "slow tile"]
-    assert tiles == ["bad tile", *turn, *reversed(turn), *turn, "bmm_strided", "bmm"]
+    assert tiles == ["bad tile", *turn, *reversed(turn), *turn, "bmm_strided", "bmm", "dense"]
     (entry,) = read_tuning(own_file).entries
     assert (entry.configuration, entry.configuration_ms) == ("slow tile", 1.08)
 
@@ -121,9 +121,9 @@ def test_a_rival_that_is_close_to_the_kernel_is_timed_in_turns_with_it(
     turns = {"kernel": [0.9, 1.0, 1.0], "bmm": [0.85, 1.03, 1.01]}  # measured once, bmm would be the choice
     timed = timed_in_order(monkeypatch, times, turns)
     tune(tasks(), own_file, protocol=QUICK)
-    assert timed == ["kernel", "bmm_strided", "bmm", "bmm", "kernel", "kernel", "bmm"]
+    assert timed == ["kernel", "bmm_strided", "bmm", "dense", "bmm", "kernel", "kernel", "bmm"]
     (entry,) = read_tuning(own_file).entries
-    assert entry.rivals_ms == {"bmm": 1.01}
+    assert entry.rivals_ms == {"bmm": 1.01, "dense": 3.0}
     assert entry.implementation == "kernel"
 
 
@@ -137,7 +137,7 @@ def test_a_rival_is_the_choice_only_where_it_is_faster_at_each_of_their_turns(
     timed_in_order(monkeypatch, times, {"kernel": list(kernel), "bmm": list(rival)})
     tune(tasks(), own_file, protocol=QUICK)
     (entry,) = read_tuning(own_file).entries
-    assert (entry.implementation, entry.rivals_ms) == (choice, {"bmm": 0.93})
+    assert (entry.implementation, entry.rivals_ms) == (choice, {"bmm": 0.93, "dense": 3.0})
 
 
 def test_it_says_what_it_was_measured_with(needs_kernel, own_file) -> None:
@@ -176,6 +176,16 @@ def test_a_rival_that_is_clearly_faster_becomes_autos_choice(
     assert [name for _, _, name in found] == names
 
 
+def test_dense_is_autos_choice_for_weights_that_are_packed_once(needs_kernel, times, own_file) -> None:
+    times["dense"] = 0.9
+    tune(tasks(), own_file, protocol=QUICK)
+    (entry,) = read_tuning(own_file).entries
+    assert (entry.implementation, entry.rivals_ms) == ("dense", {"bmm": 2.0, "dense": 0.9})
+    problem = (tuple(PATTERN), torch.float32, "batch_first", "cpu", "auto")
+    assert [name for _, _, name in choices(*problem, for_many=True)] == ["dense", "kernel"]
+    assert [name for _, _, name in choices(*problem)] == ["kernel"]  # packing it takes longer than it gains
+
+
 def test_a_short_first_round_picks_who_is_timed_longer(fake_configurations, times, own_file, monkeypatch) -> None:
     monkeypatch.setattr(contest, "FINALISTS", 2)
     timed = []
@@ -193,6 +203,7 @@ def test_a_short_first_round_picks_who_is_timed_longer(fake_configurations, time
         ("kernel good tile", 3),
         ("bmm_strided", 3),
         ("bmm", 3),
+        ("dense", 3),
     ]
     assert read_tuning(own_file).entries[0].configuration == "good tile"
 
@@ -344,7 +355,7 @@ def test_the_command_on_a_broken_file(needs_kernel, own_file, capsys) -> None:
 def test_rivals_that_cannot_be_timed_are_left_out(needs_kernel, own_file, monkeypatch) -> None:
     monkeypatch.setattr(Bmm, "supports", lambda self, problem: "not today")
     tune(tasks(), own_file, protocol=QUICK)
-    assert read_tuning(own_file).entries[0].rivals_ms == {}
+    assert read_tuning(own_file).entries[0].rivals_ms.keys() == {"dense"}
 
 
 @pytest.mark.cuda
