@@ -92,8 +92,7 @@ bool put(std::vector<int64_t>& part, const ShiftedTask& task, const ShiftedSpans
   for (int thread = 0; thread < Tile::consumers; ++thread) {
     const auto where = Outlet::places_of(spans, bits, static_cast<unsigned>(thread));
     for (int at = 0; at < Tile::part / 4; ++at) {
-      const int odd = at % 2, eight = at / 2 % 2,
-                sixteen = at / 4 ^ Outlet::turned_by(bits, static_cast<unsigned>(thread));
+      const int odd = at % 2, eight = at / 2 % 2, sixteen = at / 4;
       const int row = 16 * sixteen + 8 * eight + thread % 4 * 2 + (odd ^ static_cast<int>(where.swapped));
       const uint32_t to = where.at[odd][eight] + static_cast<uint32_t>(sixteen * (16 >> bits) * Tile::part_pitch);
       const int valid = where.valid >> (4 * odd + 2 * eight) & 3;

@@ -46,20 +46,14 @@ struct ShiftedOutlet {
   ShiftedParts<Tile>& parts;
   Ring<Tile::parts> ring;
 
-  // Of the rows 2 t and 2 t + 1, and of those eight further, of 16: where n of the row is in a part. Classes begin at
-  // the same bank, and rows of a class 24 banks from each other. So the lanes of a warp write rows together that are
-  // not as far behind the first of their class: where all rows are of one class, half of them take the odd row first,
-  // and of eight and sixteen classes each t begins with another group of 16 rows (which makes two accesses of four).
+  // Of the rows 2 t and 2 t + 1, and of those eight further, of 16: where n of the row is in a part. The lanes of a
+  // warp that write together do so to different banks where all rows are of one class: half of them take the odd row
+  // first.
   struct Places {
     uint32_t at[2][2];
     int valid;  // bits: of n, of n + 1
     bool swapped;
   };
-
-  // What a thread changes in the number of a group of 16 rows: bits.
-  __host__ __device__ static int turned_by(int class_bits, unsigned thread) {
-    return class_bits >= 3 ? static_cast<int>(thread % 4) : 0;
-  }
 
   // All threads that multiply call it.
   __device__ void put(const float (&sums)[Tile::columns / 2], const ShiftedTask& task, const ShiftedPlace& place) {
@@ -77,8 +71,7 @@ struct ShiftedOutlet {
       if (place.r + column >= task.b) break;
       if (sent) {
         parts.empty[ring.slot].wait(ring.phase ^ 1);
-        put_part(shared_address(places + ring.slot * Tile::part_bytes), &sums[column / 2], where, spans, sixteen_rows,
-                 turned_by(y.class_bits, threadIdx.x));
+        put_part(shared_address(places + ring.slot * Tile::part_bytes), &sums[column / 2], where, spans, sixteen_rows);
         fence_for_engines();
         __syncwarp();
         if (threadIdx.x % 32 == 0) parts.full[ring.slot].arrive();
@@ -106,41 +99,31 @@ struct ShiftedOutlet {
 
   // The sums of 64 r: a thread has n and n + 1 of sixteen of them. What the engine does not write is left out.
   __device__ static void put_part(uint32_t part, const float* sums, const Places& where, const ShiftedSpans& spans,
-                                  uint32_t sixteen_rows, int turned) {
+                                  uint32_t sixteen_rows) {
 #pragma unroll
     for (int odd = 0; odd < 2; ++odd) {
-      const bool aligned = ((spans.shift + odd * spans.turn) & 1) == 0;  // the same for a warp, also where swapped
+      uint32_t numbers[2][Tile::part / 16];
 #pragma unroll
-      for (int eight = 0; eight < 2; ++eight) {
-        uint32_t numbers[Tile::part / 16];
+      for (int eight = 0; eight < 2; ++eight)
 #pragma unroll
         for (int sixteen = 0; sixteen < Tile::part / 16; ++sixteen) {
           const float* of_row = &sums[8 * sixteen + 4 * eight];
-          numbers[sixteen] = pack_pair<T>(where.swapped ? of_row[1 - odd] : of_row[odd],
-                                          where.swapped ? of_row[3 - odd] : of_row[2 + odd]);
+          numbers[eight][sixteen] = pack_pair<T>(where.swapped ? of_row[1 - odd] : of_row[odd],
+                                                 where.swapped ? of_row[3 - odd] : of_row[2 + odd]);
         }
-        turn(numbers, turned);
-        const int valid = where.valid >> (4 * odd + 2 * eight);
+      const bool aligned = ((spans.shift + odd * spans.turn) & 1) == 0;  // the same for a warp, also where swapped
+#pragma unroll
+      for (int eight = 0; eight < 2; ++eight)
 #pragma unroll
         for (int sixteen = 0; sixteen < Tile::part / 16; ++sixteen) {
-          const uint32_t to = part + where.at[odd][eight] + (sixteen ^ turned) * sixteen_rows;
+          const uint32_t to = part + where.at[odd][eight] + sixteen * sixteen_rows;
+          const int valid = where.valid >> (4 * odd + 2 * eight);
           if (aligned)
-            put_pair(to, numbers[sixteen], valid);
+            put_pair(to, numbers[eight][sixteen], valid);
           else
-            put_numbers(to, numbers[sixteen], valid);
+            put_numbers(to, numbers[eight][sixteen], valid);
         }
-      }
     }
-  }
-
-  // Puts the number of each group of rows where that of the group is whose number differs by these bits.
-  __device__ static void turn(uint32_t (&numbers)[4], int bits) {
-    const auto exchange = [](uint32_t& one, uint32_t& other, bool asked) {
-      const uint32_t before = one;
-      one = asked ? other : one, other = asked ? before : other;
-    };
-    exchange(numbers[0], numbers[1], bits & 1), exchange(numbers[2], numbers[3], bits & 1);
-    exchange(numbers[0], numbers[2], bits & 2), exchange(numbers[1], numbers[3], bits & 2);
   }
 
   __device__ static void put_pair(uint32_t to, uint32_t numbers, int valid) {
