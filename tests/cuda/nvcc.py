@@ -6,19 +6,18 @@ import functools
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from ksmm.toolchain import cuda_home
+from tests.compilers import skip_or_fail
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "ksmm" / "csrc" / "cuda"
 
 
 def nvcc_or_skip() -> str:
-    """The path of nvcc; skips the test where there is none."""
+    """The path of nvcc; skips the test where there is none, or fails it (`skip_or_fail`)."""
     home = cuda_home()
     if home is None:
-        pytest.skip("nvcc was not found (looked in CUDA_HOME, on PATH and in /usr/local/cuda)")
+        skip_or_fail("nvcc was not found (looked in CUDA_HOME, on PATH and in /usr/local/cuda)")
     return str(home / "bin" / "nvcc")
 
 

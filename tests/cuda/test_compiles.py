@@ -5,6 +5,7 @@ The programs of benchmarks/ are for Hopper alone.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import warnings
@@ -13,15 +14,23 @@ from pathlib import Path
 import pytest
 
 from ksmm.toolchain import CUDA_FLAGS, HOPPER
+from tests.compilers import REQUIRED
 from tests.cuda.nvcc import ROOT, SOURCES, compiles_fast, known_architectures, nvcc_or_skip
 
-ARCHITECTURES = (75, 80, 90, 120)
-"""The oldest, the newest, and where the sources tell one from another (__CUDA_ARCH__)."""
+ARCHITECTURES = (75, 80, 90, 100, 120)
+"""The oldest, the newest, one of 10.x, and where the sources tell one from another (__CUDA_ARCH__).
+
+What compiles for one does so for those up to the next: they see the same lines, and have all instructions of that one.
+"""
+
+HAS_NOTHING_OF_HOPPER = (100,)
+"""What csrc/cuda/hopper is not compiled for: in it are only lines of the host, which 75, 80 and 120 compile."""
 
 TUNED_FOR = 90
 SPILLED_BYTES = {"hopper": 256}
 """By folder, what a kernel may spill: the largest tiles for Hopper spill a little and are still the fastest."""
 
+_THRESHOLD = re.compile(r"__CUDA_ARCH__\s*[<>=!]=?\s*(\d+)")
 _ENTRY = re.compile(
     r"Compiling entry function '(?P<name>\w+)' for 'sm_(?P<architecture>\d+)\w*'.*?"
     r"(?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads.*?"
@@ -51,10 +60,12 @@ def test_compiles_without_warnings_or_spills(source: Path, tmp_path: Path) -> No
     nvcc = nvcc_or_skip()
     wanted = [number for number in ARCHITECTURES if number in known_architectures(nvcc)]
     if unknown := sorted(set(ARCHITECTURES) - set(wanted)):
+        assert not os.environ.get(REQUIRED), f"this nvcc does not know {unknown}, and {REQUIRED} is set"
         warnings.warn(f"this nvcc does not know the architectures {unknown}", stacklevel=1)
-    others = [str(number) for number in wanted if number != TUNED_FOR]
     # What is for Hopper is compiled for 90a alone in a build with Hopper, and for the others in one without.
     is_for_hopper, with_hopper = source.parent.name == "hopper", "-DKSMM_SM90A"
+    left_out = {TUNED_FOR, *(HAS_NOTHING_OF_HOPPER if is_for_hopper else ())}
+    others = [str(number) for number in wanted if number not in left_out]
     together = others if not is_for_hopper and not compiles_fast(nvcc) else []
     report = compiled(nvcc, source, tmp_path, [*together, HOPPER], with_hopper, "-c", "-Xptxas", "-v")
     if is_for_hopper:
@@ -71,6 +82,14 @@ def test_compiles_without_warnings_or_spills(source: Path, tmp_path: Path) -> No
     assert not spilled, "kernels that spill registers:\n" + "\n".join(spilled)
     if "__global__" in source.read_text() or source.stem in {"strict_float32", "tensor_float16", "simt_float16"}:
         assert any(int(entry["architecture"]) == TUNED_FOR for entry in _ENTRY.finditer(report)), report[:2000]
+
+
+def test_sources_tell_no_architectures_apart_but_those_compiled() -> None:
+    """Else those between two of ARCHITECTURES could have lines of their own, which nothing compiles."""
+    files = [path for path in SOURCES.parent.rglob("*") if path.suffix in {".cu", ".cuh", ".h"}]
+    thresholds = {int(number) for path in files for number in _THRESHOLD.findall(path.read_text())}
+    assert thresholds == {800, 900}
+    assert thresholds <= {10 * number for number in ARCHITECTURES}
 
 
 @pytest.mark.parametrize("source", sorted(ROOT.glob("benchmarks/*.cu")), ids=lambda path: path.stem)
