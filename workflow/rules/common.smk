@@ -1,5 +1,9 @@
 # What the rules share. What a run can give is known only once its measurements are there: plan() and the functions that use
 # it wait for the checkpoint that plans it.
+from run_devices import check_targets
+
+if not run.measures:
+    check_targets(sys.argv[1:], run.device)
 
 # What ends the process twice is recorded as failed by the third try, which what is left of a job on a cluster's node must
 # not begin while it is being cancelled: there the Snakemake that submitted it tries again.
@@ -81,6 +85,7 @@ def results_of_run(wildcards):
         + expand(RESULTS / "tables/{name}.csv", name=drawable("table"))
         + executed_notebooks()
         + published_counters()
+        + published_tuning()
     )
 
 
@@ -90,6 +95,11 @@ def published_counters():
         return []
     counted = any(row["status"] == "ok" for row in read_rows(COUNTERS))
     return [RESULTS / "figures/counters_kernel.png"] if counted else []
+
+
+def published_tuning():
+    """The figure of what tuning found, for a published run whose device has a file that ships with ksmm."""
+    return [] if run.measures or not TUNED.is_file() else [RESULTS / "figures/tuned_vs_untuned.png"]
 
 
 def network_runtime(wildcards, attempt):

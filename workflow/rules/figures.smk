@@ -97,7 +97,7 @@ rule draw_table:
         'python {input.script:q} --table {input.table:q} --output "$(dirname {output.csv:q})" > {log:q} 2>&1'
 
 
-# On its own, `snakemake --cores all draw_tuned`: a run that never tuned has nothing to draw.
+# With a published run; of a run that measures on its own, `snakemake --cores all draw_tuned`: most never tuned.
 rule draw_tuned:
     input:
         tuning=TUNED,
