@@ -73,7 +73,7 @@ BATCHES_OF_GRADIENTS = ((3, 1), (77, 2), (300, 17))
 BATCHES_OF_CHAINS = (3, 12, 20, 72, 300)
 BATCHES = (3, 72)
 OWN_BATCHES = {
-    "few": (1, 2, 17),
+    "few": (1, 2, 17, 77),
     "overlapped passes": (300, 700),
     "overlapped passes strict": (300, 700),
     "overlapped two passes": (300, 700),

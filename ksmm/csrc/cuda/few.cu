@@ -1,4 +1,5 @@
-// Which products of a handful of rows there is a kernel for, how they are divided, and how long they take.
+// Which products of few rows, or small ones of more, there is a kernel for, how they are divided, and how long they
+// take.
 #include <algorithm>
 #include <cstdint>
 
@@ -11,7 +12,7 @@ namespace ksmm::few {
 namespace {
 
 constexpr int most_shared_bytes = 48 * 1024;
-constexpr int64_t most_batch = 32;
+constexpr int64_t most_batch = 1024;  // each eight rows read W again
 
 int rows_of(const Problem& problem) {
   return problem.batch >= 8 ? 8 : problem.batch > 2 ? 4 : static_cast<int>(problem.batch);
