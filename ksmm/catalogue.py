@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ksmm.patterns import Chain, Pattern
+from ksmm.patterns import Chain, Pattern, any_integer
 
 
 def dense(rows: int, columns: int) -> Chain:
@@ -59,6 +59,7 @@ def monarch(rows: int, columns: int, blocks: int) -> Chain:
     Raises:
         ValueError: blocks does not divide both rows and columns.
     """
+    rows, columns, blocks = any_integer("rows", rows), any_integer("columns", columns), any_integer("blocks", blocks)
     if blocks < 1 or rows % blocks or columns % blocks:
         raise ValueError(
             f"a Monarch matrix of {rows} × {columns} cannot have {blocks} blocks: "
@@ -78,6 +79,7 @@ def deformable_butterfly(patterns: Iterable[Pattern | tuple[int, int, int, int]]
 
 
 def _exact_log2(size: int, block_size: int) -> int:
+    size, block_size = any_integer("size", size), any_integer("block_size", block_size)
     quotient, rest = divmod(size, block_size) if block_size >= 1 else (0, 1)
     if rest or quotient < 2 or quotient & (quotient - 1):
         raise ValueError(

@@ -14,6 +14,7 @@ from ksmm.implementations import Packed, check_implementation, get_implementatio
 from ksmm.implementations.kernel import asked_for, say_if_missing
 from ksmm.names import dtype_name
 from ksmm.operands import (
+    OPERAND_DTYPES,
     along_features,
     autocast_operands,
     check_bias,
@@ -130,13 +131,18 @@ def choices(
             what takes long to pack.
 
     Raises:
-        ValueError: there is no such implementation, or it does not support the problem.
+        ValueError: there is no such implementation, or it does not support the problem; a dtype that none supports.
+        TypeError: the implementation is no name.
     """
     # what an answer depends on besides; both may change
     precision = precision_of(dtype, device_type)
     if device_index is None and device_type == "cuda" and torch.cuda.is_initialized():
         device_index = torch.cuda.current_device()
-    return _choices(weight_shape, dtype, layout, device_type, implementation, precision, device_index, for_many)
+    try:
+        return _choices(weight_shape, dtype, layout, device_type, implementation, precision, device_index, for_many)
+    except TypeError:  # of what has no hash
+        check_implementation(implementation)
+        raise
 
 
 @functools.lru_cache(maxsize=4096)
@@ -151,6 +157,11 @@ def _choices(
     for_many: bool,
 ) -> tuple[tuple[int, int, str], ...]:
     """As choices(); `index` is that of the CUDA device, which is the present one for all that is asked here."""
+    if dtype not in OPERAND_DTYPES:
+        raise ValueError(
+            f"x and weight have dtype {dtype_name(dtype)}; a floating-point dtype is needed, one of "
+            f"{', '.join(map(dtype_name, OPERAND_DTYPES))}: convert them with .to()"
+        )
     with torch.cuda.device(index) if device_type == "cuda" and index is not None else contextlib.nullcontext():
         pattern = Pattern(*weight_shape)
         problem = Problem(pattern, 1, dtype, layout, device_type)

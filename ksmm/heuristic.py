@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ksmm.catalogue import monarch
-from ksmm.patterns import Chain
+from ksmm.patterns import Chain, positive_integer
 
 BUDGET = 0.25
 """The share of the dense layer's weights that a chain may have: that of the paper's N × N chain (appendix B.7)."""
@@ -36,11 +36,11 @@ def default_chain(in_features: int, out_features: int, budget: float = BUDGET) -
         layer (one with 1,000 or 50,257 outputs, say) is better left dense.
 
     Raises:
+        TypeError: a size is no integer.
         ValueError: a size is below 1, or the budget not between 0 and 1.
     """
-    for name, size in (("in_features", in_features), ("out_features", out_features)):
-        if size < 1:
-            raise ValueError(f"{name} is {size}; it must be at least 1")
+    in_features = positive_integer("in_features", in_features)
+    out_features = positive_integer("out_features", out_features)
     if not 0 < budget <= 1:
         raise ValueError(f"budget is {budget}; it must be above 0 and at most 1, a share of the dense weights")
     most = max(in_features, out_features)

@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 import torch.fx
 from torch import nn
 
-from ksmm.frozen import FrozenFactor
+from ksmm.frozen import FrozenChain
 from ksmm.functional import ks_matmul, multiply_packed
 from ksmm.implementations import check_implementation, get_implementation
 from ksmm.names import dtype_name
-from ksmm.operands import autocasts, check_bias, flatten_batch, is_empty, is_transformed, restore_batch
+from ksmm.operands import (
+    OPERAND_DTYPES,
+    autocasts,
+    check_bias,
+    flatten_batch,
+    is_empty,
+    is_plain,
+    is_transformed,
+    restore_batch,
+)
 from ksmm.patterns import Chain, Pattern
-from ksmm.problem import DTYPES, check_layout
+from ksmm.problem import check_layout
 from ksmm.reference import to_dense
 
 torch.fx.wrap("ks_matmul")  # a node of what torch.fx.symbolic_trace reads, which does not look into it
 
-PARAMETER_DTYPES = (*DTYPES.values(), torch.float64)
+PARAMETER_DTYPES = OPERAND_DTYPES
 """What weights can be: the kernel takes all but float64, which other implementations multiply."""
+
+_NO_WEIGHT = (
+    "a KSLinear has no weight: its factors are in .factors, and .to_dense() multiplies them; a layer whose weight "
+    "others read or share must stay as it is, with exclude= of ksmm.replace_linear"
+)
+
+_PACKED_FOR: dict[str, Callable[[str], str]] = {"layout": check_layout, "implementation": check_implementation}
+"""What checks the attributes of a layer on which depends what its weights are packed as."""
 
 
 class Factors(nn.ParameterList):
@@ -62,8 +79,13 @@ class KSLinear(nn.Module):
         dtype: of the parameters, one of PARAMETER_DTYPES.
 
     Raises:
+        TypeError: what is no list of patterns, an implementation that is no string.
         ValueError: factors that do not chain, an unknown layout or implementation, a dtype that is no weight's.
     """
+
+    _frozen: FrozenChain | None = None
+    _ended: FrozenChain | None = None
+    """What a call ended, and CUDA graphs may go on reading."""
 
     def __init__(
         self,
@@ -76,8 +98,8 @@ class KSLinear(nn.Module):
     ) -> None:
         super().__init__()
         self.chain = chain if isinstance(chain, Chain) else Chain(chain)
-        self.layout = check_layout(layout)
-        self.implementation = check_implementation(implementation)
+        self.layout = layout
+        self.implementation = implementation
         if dtype is not None and dtype not in PARAMETER_DTYPES:
             named = dtype_name(dtype) if isinstance(dtype, torch.dtype) else repr(dtype)
             allowed = ", ".join(f"torch.{dtype_name(allowed)}" for allowed in PARAMETER_DTYPES)
@@ -90,10 +112,6 @@ class KSLinear(nn.Module):
             self.bias = nn.Parameter(torch.empty(self.out_features, device=device, dtype=dtype))
         else:
             self.register_parameter("bias", None)
-        self._frozen: list[FrozenFactor] = []  # in the order of the products: K_L first
-        self._frozen_for: tuple[torch.dtype, torch.device] | None = None
-        # the weights, their versions and their addresses, in chain order
-        self._frozen_from: list[tuple[torch.Tensor, int | None, int]] = []
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -118,7 +136,14 @@ class KSLinear(nn.Module):
         Returns:
             Shape (..., out_features), or (out_features, ...).
         """
-        return self._multiply_frozen(x) if self._uses_frozen(x) else self._multiply(x)
+        frozen = self._frozen  # read once: a call in another thread may end the freezing
+        if frozen is not None:
+            if self._can_use(frozen, x):
+                return self._multiply_frozen(frozen, x)
+            if not torch.compiler.is_compiling() and frozen.is_over(self._modules["factors"]):
+                self.unfreeze()
+                self._ended = frozen if frozen.device.type == "cuda" else None
+        return self._multiply(x)
 
     def _multiply(self, x: torch.Tensor) -> torch.Tensor:
         *weights, last = reversed(self._modules["factors"]())
@@ -126,9 +151,9 @@ class KSLinear(nn.Module):
             x = ks_matmul(x, weight, self.layout, self.implementation)
         return ks_matmul(x, last, self.layout, self.implementation, self._bias())
 
-    def _multiply_frozen(self, x: torch.Tensor) -> torch.Tensor:
+    def _multiply_frozen(self, frozen: FrozenChain, x: torch.Tensor) -> torch.Tensor:
         y = flatten_batch(x, self.layout)
-        chosen = [factor.chosen(y) for factor in self._frozen]
+        chosen = [factor.chosen(y) for factor in frozen.factors]
         is_pair = self.layout == "batch_first" and [name for name, _ in chosen] == ["kernel"] * 2
         if is_pair and not is_empty(y):
             (_, inner), (_, outer) = chosen
@@ -147,36 +172,19 @@ class KSLinear(nn.Module):
             return self._parameters["bias"]
         return self.bias  # parametrized, or pruned
 
-    def _uses_frozen(self, x: torch.Tensor) -> bool:
+    def _can_use(self, frozen: FrozenChain, x: torch.Tensor) -> bool:
         return (
-            len(self._frozen) > 0  # torch.compile cannot trace bool() of a list
-            and isinstance(x, torch.Tensor)  # torch.fx.symbolic_trace comes with something else
+            isinstance(x, torch.Tensor)  # torch.fx.symbolic_trace comes with something else
             and not torch.is_grad_enabled()
             and not autocasts(x.device.type)
             and not is_transformed()
             and x.dim() > 0
+            and is_plain(x)
             and x.shape[-1 if self.layout == "batch_first" else 0] == self.in_features
-            and (x.dtype, x.device) == self._frozen_for
-            and self._has_frozen_weights()
+            and x.dtype == frozen.dtype
+            and x.device == frozen.device
+            and frozen.is_of(self._modules["factors"])
         )
-
-    def _has_frozen_weights(self) -> bool:
-        """Whether the weights are those that were packed: the same tensors, and not changed in place since."""
-        factors = self._modules["factors"]
-        weights = factors._parameters  # iterating over self.factors takes as long as a small product
-        if len(weights) != len(self._frozen_from):  # parametrized ones are not there
-            return False
-        if factors._forward_pre_hooks or factors._forward_hooks:  # pruning, or what else makes other weights of them
-            return False
-        only_identity = torch.compiler.is_compiling()  # versions and addresses are no part of a graph
-        for weight, (packed, version, address) in zip(weights.values(), self._frozen_from, strict=True):
-            if weight is not packed:
-                return False
-            if only_identity:
-                continue
-            if not (version is None or weight._version == version) or weight.data_ptr() != address:
-                return False
-        return True
 
     def freeze(self) -> KSLinear:
         """Packs the weights once, for inference, instead of at each call; returns the layer.
@@ -190,25 +198,32 @@ class KSLinear(nn.Module):
         before such a batch has come.
 
         Calls under torch.no_grad() or torch.inference_mode() then use the packed weights, as long as the weights are
-        the same tensors and unchanged: others (torch.func.functional_call, an assignment, also to `weight.data`, an
-        optimizer's step, a parametrization or pruning) are multiplied as if nothing were frozen, and so is all under
-        autocast. Not seen, so that freeze() must be called again, are changes in place of `weight.data`, of a weight
-        made in inference mode, and of any weight by a compiled layer.
-        train(), load_state_dict(), .to() and reset_parameters() end the freezing.
+        the same tensors and unchanged: others (torch.func.functional_call, a parametrization or pruning) are multiplied
+        as if nothing were frozen, and so is all under autocast.
+
+        train(), load_state_dict(), .to(), reset_parameters() and an assignment to `layout` or `implementation` end the
+        freezing; so do a call that finds a weight changed (by an optimizer's step, or an assignment to `weight.data`),
+        and one that records gradients of the weights, which an optimizer may then change unseen. Weights that require
+        no gradient stay frozen in calls that record those of others. On GPUs what was packed stays in memory when a
+        call ends the freezing, as CUDA graphs may read it: until freeze() or unfreeze(), or one of the former.
+
+        Not seen, so that freeze() must be called again, are:
+        - changes in place of `weight.data`, through .numpy() or DLPack, by another process, of a weight made in
+          inference mode;
+        - another tensor assigned to `weight.data` and the first one, changed meanwhile, assigned back, with no call of
+          the layer between;
+        - a step of a fused optimizer (fused=True) by gradients that no call of the layer since freeze() recorded;
+        - any change of a weight by a compiled layer, which looks at no more than whether it is the same tensor, and
+          whose calls do not end the freezing.
         """
         with torch.no_grad():
-            frozen = [FrozenFactor(weight, self.layout, self.implementation) for weight in self.factors]
-        self._frozen = frozen[::-1]
-        weight = self.factors[0]
-        self._frozen_for = weight.dtype, weight.device
-        self._frozen_from = [
-            (weight, None if weight.is_inference() else weight._version, weight.data_ptr()) for weight in self.factors
-        ]
+            frozen = FrozenChain(self.factors, self.layout, self.implementation)
+        self._frozen, self._ended = frozen, None
         return self
 
     def unfreeze(self) -> KSLinear:
         """Drops the packed weights; returns the layer."""
-        self._frozen, self._frozen_from = [], []
+        self._frozen = self._ended = None
         return self
 
     def to_dense(self) -> torch.Tensor:
@@ -228,11 +243,22 @@ class KSLinear(nn.Module):
     def __getattr__(self, name: str) -> Any:
         """As nn.Module's; says of `weight` why there is none."""
         if name == "weight":
-            raise AttributeError(
-                "a KSLinear has no weight: its factors are in .factors, and .to_dense() multiplies them; a layer whose "
-                "weight others read must stay as it is, with exclude= of ksmm.replace_linear"
-            )
+            raise AttributeError(_NO_WEIGHT)
         return super().__getattr__(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """As nn.Module's; refuses what would be ignored, and ends the freezing where the weights are packed in vain."""
+        if name == "weight":
+            raise AttributeError(_NO_WEIGHT)
+        if name == "factors" and isinstance(value, nn.ParameterList) and not isinstance(value, Factors):
+            raise TypeError(
+                f"factors is a {type(value).__name__}; it must be a ksmm.linear.Factors, which takes the same list; "
+                "layer.factors[0] = nn.Parameter(...) replaces one of them"
+            )
+        if name in _PACKED_FOR:
+            value = _PACKED_FOR[name](value)
+            self.unfreeze()
+        super().__setattr__(name, value)
 
     def train(self, mode: bool = True) -> KSLinear:
         """As nn.Module.train; ends the freezing when it enters training."""
@@ -249,4 +275,4 @@ class KSLinear(nn.Module):
         super()._load_from_state_dict(*args, **kwargs)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_frozen": [], "_frozen_from": []}
+        return {**self.__dict__, "_frozen": None, "_ended": None}

@@ -9,12 +9,31 @@ from torch.autograd import forward_ad
 
 from ksmm.names import dtype_name
 from ksmm.patterns import Pattern
+from ksmm.problem import DTYPES
 from ksmm.reference import pattern_of
+
+OPERAND_DTYPES = (*DTYPES.values(), torch.float64)
+"""What is multiplied: the kernel takes all but float64."""
+
+_STRIDED = torch.strided  # a name in torch takes as long to find as the layout of x
+
+
+def is_plain(x: torch.Tensor) -> bool:
+    """Whether x has a stride in each dimension: it is neither nested nor sparse, nor in a library's own format."""
+    return x.layout is _STRIDED and not x.is_nested
+
+
+def _check_plain(x: torch.Tensor) -> None:
+    if x.is_nested:
+        raise ValueError("x is nested; a strided tensor is needed: pad it with torch.nested.to_padded_tensor")
+    if not is_plain(x):
+        raise ValueError(f"x has layout {x.layout}; a strided tensor is needed: .to_dense() makes one")
 
 
 def check_shapes(x: torch.Tensor, weight: torch.Tensor, layout: str) -> Pattern:
     """The pattern of a weight; a ValueError if x is not as wide, or on another device."""
     pattern = pattern_of(weight)
+    _check_plain(x)
     position = -1 if layout == "batch_first" else 0
     wanted = f"(..., {pattern.columns})" if layout == "batch_first" else f"({pattern.columns}, ...)"
     if x.dim() == 0 or x.shape[position] != pattern.columns:
@@ -27,9 +46,7 @@ def check_shapes(x: torch.Tensor, weight: torch.Tensor, layout: str) -> Pattern:
 
 
 def check_dtypes(x: torch.Tensor, weight: torch.Tensor) -> None:
-    """A ValueError if x is not in a floating-point dtype, or the weight in another."""
-    if not x.is_floating_point():
-        raise ValueError(f"x has dtype {dtype_name(x.dtype)}; a floating-point dtype is needed")
+    """A ValueError if x is in another dtype than the weight."""
     if x.dtype != weight.dtype:
         raise ValueError(
             f"x has dtype {dtype_name(x.dtype)} and weight {dtype_name(weight.dtype)}; convert one of them with .to()"

@@ -37,16 +37,19 @@ class Pattern:
     d: int
 
     def __post_init__(self) -> None:
-        for name in "abcd":
-            object.__setattr__(self, name, _positive_integer(name, getattr(self, name)))
+        for name, described in _ENTRIES:
+            object.__setattr__(self, name, positive_integer(described, getattr(self, name)))
 
     @classmethod
     def parse(cls, text: str) -> Pattern:
         """Reads "a,b,c,d" (spaces and enclosing parentheses or brackets are ignored).
 
         Raises:
+            TypeError: it is no text.
             ValueError: the text is not four positive integers.
         """
+        if not isinstance(text, str):
+            raise TypeError(f"pattern is {text!r} ({type(text).__name__}); it must be text such as '1,192,48,2'")
         entries = text.strip().strip("()[]").split(",")
         try:
             values = [int(entry) for entry in entries]
@@ -119,20 +122,37 @@ class Pattern:
         return torch.kron(torch.kron(identity_a, ones), identity_d)
 
 
-def _positive_integer(name: str, value: object) -> int:
-    if type(value) is int and (integer := operator.index(value)) >= 1:  # the rule, and microseconds of a product count
+_ENTRIES = tuple((name, f"pattern entry {name}") for name in "abcd")
+
+
+def positive_integer(described: str, value: object) -> int:
+    """The value as an int.
+
+    Args:
+        described: what it is the value of, for errors.
+        value: anything.
+
+    Raises:
+        TypeError: it is no integer.
+        ValueError: it is below 1.
+    """
+    # the rule, and microseconds of a product count; index() makes a number of what is symbolic in torch.compile
+    if type(value) is int and (integer := operator.index(value)) >= 1:
         return integer
-    if isinstance(value, bool):
-        raise TypeError(f"pattern entry {name} is {value!r}; it must be a positive integer")
-    try:
-        integer = operator.index(value)
-    except TypeError:
-        raise TypeError(
-            f"pattern entry {name} is {value!r} ({type(value).__name__}); it must be a positive integer"
-        ) from None
+    integer = any_integer(described, value)
     if integer < 1:
-        raise ValueError(f"pattern entry {name} is {integer}; it must be at least 1")
+        raise ValueError(f"{described} is {integer}; it must be at least 1")
     return integer
+
+
+def any_integer(described: str, value: object) -> int:
+    """As positive_integer, without the ValueError."""
+    try:
+        if not isinstance(value, bool):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise TypeError(f"{described} is {value!r} ({type(value).__name__}); it must be a positive integer") from None
 
 
 @dataclass(frozen=True, init=False)

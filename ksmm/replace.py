@@ -10,7 +10,9 @@ import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+from ksmm.functional import choices
 from ksmm.heuristic import default_chain
+from ksmm.implementations import check_implementation
 from ksmm.linear import KSLinear
 from ksmm.patterns import Chain, Pattern
 from ksmm.refusal import refusal
@@ -51,15 +53,18 @@ def replace_linear(
         What was replaced and what was left, with parameters and operations before and after.
 
     Raises:
+        TypeError: modules or exclude is no name or list of names.
         ValueError: no layer has such a name, or one that was chosen and has a chain cannot be replaced: its weight or
             bias is shared with another module (tied embeddings), it has hooks, parametrizations, a forward, buffers or
             modules of its own, it is of a subclass of nn.Linear, its parent does not call it (nn.MultiheadAttention
             reads its weight, torch.compile keeps what it compiled), it is compiled, its dtype is none of
-            PARAMETER_DTYPES, or the rule gives a chain of another size. The message names every such layer and why.
+            PARAMETER_DTYPES, the rule gives a chain of another size, or the implementation does not multiply the chain
+            in that dtype on that device. The message names every such layer and why.
     """
     chosen = _chosen(model, _names(modules, "modules"), _names(exclude, "exclude"))
+    check_implementation(implementation)
     refused: dict[str, str] = {}
-    chains = _chains(model, chosen, rule, refused)
+    chains = _chains(model, chosen, rule, implementation, refused)
     if refused:
         lines = "\n".join(f"  {name}: {reason}" for name, reason in refused.items())
         raise ValueError(f"these layers cannot be replaced; leave them out with exclude=, or mend them:\n{lines}")
@@ -106,7 +111,13 @@ class _Name:
 
 
 def _names(given: str | re.Pattern[str] | Iterable[str | re.Pattern[str]], argument: str) -> list[_Name]:
-    return [_Name(entry, argument) for entry in ([given] if isinstance(given, str | re.Pattern) else given)]
+    listed = [given] if isinstance(given, str | re.Pattern) or not isinstance(given, Iterable) else list(given)
+    if not all(isinstance(entry, str | re.Pattern) for entry in listed):
+        raise TypeError(
+            f"{argument} is {given!r}; it must be a glob or a compiled regular expression for names of layers, "
+            "or several of them"
+        )
+    return [_Name(entry, argument) for entry in listed]
 
 
 def _chosen(model: nn.Module, wanted: list[_Name], unwanted: list[_Name]) -> dict[str, nn.Module]:
@@ -128,7 +139,9 @@ def _chosen(model: nn.Module, wanted: list[_Name], unwanted: list[_Name]) -> dic
     return found
 
 
-def _chains(model: nn.Module, chosen: dict[str, nn.Module], rule: Rule, refused: dict[str, str]) -> dict[str, Chain]:
+def _chains(
+    model: nn.Module, chosen: dict[str, nn.Module], rule: Rule, implementation: str, refused: dict[str, str]
+) -> dict[str, Chain]:
     """The chain of each layer that the rule gives one and that can be replaced; why others cannot goes to `refused`."""
     chains = {}
     for name, module in chosen.items():
@@ -145,12 +158,26 @@ def _chains(model: nn.Module, chosen: dict[str, nn.Module], rule: Rule, refused:
             if chain.shape != (out_features, in_features):
                 rows, columns = chain.shape
                 reason = f"it is {in_features} -> {out_features}, and the rule's chain {chain} {columns} -> {rows}"
-        reason = refusal(model, name, module) or reason
+        reason = refusal(model, name, module) or reason or _unsupported(chain, module.weight, implementation)
         if reason is None:
             chains[name] = chain
         else:
             refused[name] = reason
     return chains
+
+
+def _unsupported(chain: Chain, weight: torch.Tensor, implementation: str) -> str | None:
+    """Why an implementation cannot multiply a factor in the dtype and on the device of a weight; None if it can.
+
+    Nothing multiplies on the meta device: where it will be is known later.
+    """
+    device = weight.device
+    try:
+        for pattern in () if device.type == "meta" else chain:
+            choices(pattern.weight_shape, weight.dtype, "batch_first", device.type, implementation, device.index)
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 def _like(old: nn.Module, chain: Chain, implementation: str) -> KSLinear:

@@ -93,3 +93,14 @@ def test_dft_is_a_square_dyadic_product_up_to_its_columns(levels: int) -> None:
     torch.testing.assert_close(
         dft_matrix(size), torch.fft.fft(torch.eye(size, dtype=torch.complex128)), rtol=0, atol=1e-12 * size
     )
+
+
+def test_sizes_that_are_no_integers_are_named() -> None:
+    for constructor in (ksmm.square_dyadic, ksmm.kaleidoscope):
+        with pytest.raises(TypeError, match=r"size is 8\.0 \(float\); it must be a positive integer"):
+            constructor(8.0)
+    for arguments, named in ((("a", 10, 2), r"rows is 'a' \(str\)"), ((10, 10, 2.0), r"blocks is 2\.0 \(float\)")):
+        with pytest.raises(TypeError, match=named):
+            ksmm.monarch(*arguments)
+    with pytest.raises(TypeError, match="block_size is None"):
+        ksmm.block_butterfly(20, None)

@@ -83,7 +83,7 @@ def test_what_is_packed_later_is_dropped_with_the_rest(packed: list[str]) -> Non
             change()
             torch.testing.assert_close(layer(x), dense_twin(layer)(x), rtol=1e-4, atol=1e-5)
     assert packed.count("bmm") == 6
-    assert layer.unfreeze()._frozen == []
+    assert layer.unfreeze()._frozen is None
 
 
 def test_a_changed_weight_is_not_packed_later(packed: list[str]) -> None:
@@ -98,7 +98,7 @@ def test_what_is_packed_in_inference_mode_serves_outside_of_it() -> None:
     layer = ksmm.KSLinear(CHAIN).freeze()
     with torch.inference_mode():
         layer(torch.randn(SMALL, layer.in_features))
-    assert not any(factor._packed["bmm"].data.is_inference() for factor in layer._frozen)
+    assert not any(factor._packed["bmm"].data.is_inference() for factor in layer._frozen.factors)
 
 
 def test_of_weights_made_in_inference_mode() -> None:
@@ -115,7 +115,7 @@ def test_copies_are_not_frozen_and_multiply_alike() -> None:
     with torch.no_grad():
         expected = layer(x)
         for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
-            assert twin._frozen == []
+            assert twin._frozen is None
             torch.testing.assert_close(twin(x), expected)
             torch.testing.assert_close(twin.freeze()(x), expected)
 

@@ -302,7 +302,7 @@ BAD_CALLS = {
     "dtype": ({"x": torch.zeros(5, 24, dtype=torch.float16)}, "x has dtype float16 and weight float32"),
     "integers": (
         {"x": torch.zeros(5, 24, dtype=torch.int64), "weight": WEIGHT.long()},
-        "x has dtype int64; a floating-point dtype",
+        "x and weight have dtype int64; a floating-point dtype",
     ),
     "device": ({"x": torch.zeros(5, 24, device="meta")}, "x is on meta and weight on cpu"),
     "rank of the weight": ({"weight": torch.zeros(6, 4, 3)}, r"weight has shape \(6, 4, 3\)"),
@@ -319,3 +319,35 @@ def test_bad_input_is_named(changes: dict, message: str) -> None:
     arguments = {"x": torch.zeros(5, 24), "weight": WEIGHT, **changes}
     with pytest.raises(ValueError, match=message):
         ksmm.ks_matmul(**arguments)
+
+
+def test_an_implementation_that_is_no_name_is_named() -> None:
+    with pytest.raises(TypeError, match=r"implementation is \['bmm'\] \(list\); it must be a name: bmm, .* or auto"):
+        ksmm.ks_matmul(torch.zeros(5, 24), WEIGHT, implementation=["bmm"])
+
+
+@pytest.mark.filterwarnings("ignore:.*prototype:UserWarning")
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda x: torch.nested.nested_tensor([x, x[:2]], layout=torch.jagged), "x is nested; .*to_padded_tensor"),
+        (lambda x: torch.nested.nested_tensor([x, x[:2]], layout=torch.strided), "x is nested; .*to_padded_tensor"),
+        (torch.Tensor.to_sparse, r"x has layout torch\.sparse_coo; .*\.to_dense\(\)"),
+        (torch.Tensor.to_sparse_csr, r"x has layout torch\.sparse_csr; .*\.to_dense\(\)"),
+        (torch.Tensor.to_mkldnn, r"x has layout torch\._mkldnn; .*\.to_dense\(\)"),
+    ],
+)
+def test_an_x_that_is_not_strided_is_named(make, message: str) -> None:
+    x, layer = make(torch.ones(5, 24)), ksmm.KSLinear([tuple(PATTERN)])
+    for multiply in (lambda x: ksmm.ks_matmul(x, WEIGHT), layer, layer.freeze()):
+        with torch.no_grad(), pytest.raises(ValueError, match=message):
+            multiply(x)
+
+
+def test_dtypes_that_nothing_multiplies_are_named() -> None:
+    layer = ksmm.KSLinear([tuple(PATTERN)], bias=False).to(torch.float8_e4m3fn)
+    x = torch.ones(5, 24).to(torch.float8_e4m3fn)
+    message = "dtype float8_e4m3fn; .* one of float32, float16, bfloat16, float64"
+    for multiply in (lambda: ksmm.ks_matmul(x, WEIGHT.to(x.dtype)), lambda: layer(x), layer.freeze):
+        with pytest.raises(ValueError, match=message):
+            multiply()

@@ -51,3 +51,16 @@ def test_a_budget_of_a_half_gives_the_largest_blocks():
 def test_bad_arguments_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         ksmm.default_chain(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((384.0, 1536), r"in_features is 384\.0 \(float\); it must be a positive integer"),
+        ((1536, "384"), r"out_features is '384' \(str\)"),
+        ((True, 384), r"in_features is True \(bool\)"),
+    ],
+)
+def test_sizes_that_are_no_integers_are_named(arguments, message):
+    with pytest.raises(TypeError, match=message):
+        ksmm.default_chain(*arguments)

@@ -249,6 +249,23 @@ def test_who_reads_the_weight_is_told_what_to_do() -> None:
         _ = layer.wait
 
 
+@pytest.mark.parametrize("weight", [nn.Embedding(16, 24).weight, torch.zeros(24, 16), None], ids=type)
+def test_who_ties_the_weight_is_told_what_to_do(weight: torch.Tensor | None) -> None:
+    layer = ksmm.KSLinear(CHAIN)
+    with pytest.raises(AttributeError, match=r"no weight: .*to_dense\(\).*exclude= of ksmm\.replace_linear"):
+        layer.weight = weight
+    assert set(layer.state_dict()) == {"factors.0", "factors.1", "bias"}
+
+
+def test_factors_that_are_not_called_are_refused() -> None:
+    layer, other = ksmm.KSLinear(CHAIN), ksmm.KSLinear(CHAIN)
+    with pytest.raises(TypeError, match=r"factors is a ParameterList; it must be a ksmm\.linear\.Factors"):
+        layer.factors = nn.ParameterList(list(other.factors))
+    layer.factors = type(layer.factors)(list(other.factors))
+    x = torch.randn(5, layer.in_features)
+    torch.testing.assert_close(layer(x) - layer.bias, other(x) - other.bias)
+
+
 def test_bad_arguments_are_named() -> None:
     with pytest.raises(ValueError, match="do not chain"):
         ksmm.KSLinear([(1, 4, 6, 2), (1, 4, 6, 2)])
@@ -256,6 +273,8 @@ def test_bad_arguments_are_named() -> None:
         ksmm.KSLinear(CHAIN, layout="first")
     with pytest.raises(ValueError, match="unknown implementation 'fast'"):
         ksmm.KSLinear(CHAIN, implementation="fast")
+    with pytest.raises(TypeError, match=r"implementation is \['bmm'\] \(list\); it must be a name: bmm, .* or auto"):
+        ksmm.KSLinear(CHAIN, implementation=["bmm"])
     for dtype, named in [(torch.int8, "int8"), (torch.complex64, "complex64"), ("float32", "'float32'")]:
         with pytest.raises(ValueError, match=f"dtype is {named}; choose one of torch.float32, .*torch.float64"):
             ksmm.KSLinear(CHAIN, dtype=dtype)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
@@ -100,3 +102,10 @@ def test_chain_that_does_not_chain_is_refused() -> None:
 def test_empty_chain_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one pattern"):
         ksmm.Chain([])
+
+
+@pytest.mark.parametrize("text", [None, (1, 192, 48, 2), ksmm.Pattern(1, 2, 2, 1)])
+def test_what_is_no_text_is_named(text: object) -> None:
+    message = rf"pattern is {re.escape(repr(text))} \(.*\); it must be text such as '1,192,48,2'"
+    with pytest.raises(TypeError, match=message):
+        ksmm.Pattern.parse(text)

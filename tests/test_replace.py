@@ -336,3 +336,28 @@ def test_a_timm_model_where_there_is_timm():
     with torch.no_grad():
         x = torch.randn(2, 3, 32, 32)
         torch.testing.assert_close(model(x), dense_equivalent(model)(x), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("names", [{"exclude": None}, {"modules": None}, {"modules": [3]}, {"modules": nn.Linear}])
+def test_what_is_no_name_is_named(names):
+    ((argument, given),) = names.items()
+    message = f"{argument} is {re.escape(repr(given))}; it must be a glob or a compiled regular expression"
+    with pytest.raises(TypeError, match=message):
+        ksmm.replace_linear(two_layers(), small_chain, **names)
+
+
+@pytest.mark.parametrize(
+    ("implementation", "dtype", "reason"),
+    [
+        ("bmm_strided", torch.float32, r"0: implementation 'bmm_strided' cannot multiply pattern 1,16,8,4"),
+        ("lazylinop", torch.float32, r"2: implementation 'lazylinop' cannot multiply"),
+        ("kernel", torch.float64, r"0: implementation 'kernel' cannot multiply .* float64, on cpu"),
+    ],
+)
+def test_an_implementation_that_does_not_multiply_a_chain_is_refused(implementation, dtype, reason):
+    model = two_layers(dtype=dtype)
+    before = list(model.modules())
+    with pytest.raises(ValueError, match=reason):
+        ksmm.replace_linear(model, small_chain, implementation=implementation)
+    assert list(model.modules()) == before
+    ksmm.replace_linear(two_layers(dtype=dtype, device="meta"), small_chain, implementation=implementation)

@@ -55,9 +55,13 @@ def check_implementation(name: str) -> str:
 
     Raises:
         ValueError: it is neither.
+        TypeError: it is no string.
     """
+    allowed = f"{', '.join(implementations())} or auto"
+    if not isinstance(name, str):
+        raise TypeError(f"implementation is {name!r} ({type(name).__name__}); it must be a name: {allowed}")
     if name != "auto" and name not in REGISTRY:
-        raise ValueError(f"unknown implementation {name!r}; choose one of {', '.join(implementations())} or auto")
+        raise ValueError(f"unknown implementation {name!r}; choose one of {allowed}")
     return name
 
 

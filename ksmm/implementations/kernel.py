@@ -114,9 +114,9 @@ class Kernel(Implementation):
 
         With weights that are packed for many products the answers are kept, the cost model's, too.
         """
-        if torch.compiler.is_compiling() or not isinstance(packed, PackedForMany):
-            return self._configuration_of_pattern(packed, x)
         asked = x.shape[0] if packed.layout == "batch_first" else x.shape[1]
+        if torch.compiler.is_compiling() or type(asked) is not int or not isinstance(packed, PackedForMany):
+            return self._configuration_of_pattern(packed, x)
         if packed.data.dtype is torch.float32:  # whose answers a switch of PyTorch may change
             asked = asked, precision_of(torch.float32, packed.data.device.type, self.precision == "strict")
         answers = answers_kept_with(packed)
@@ -134,8 +134,13 @@ class Kernel(Implementation):
         """As `_configuration`, from what was measured of such a pattern: of x the batch size alone matters."""
         batch_size = x.shape[0] if packed.layout == "batch_first" else x.shape[1]
         weight = packed.data  # the operator refuses an x that is not like it
-        look_up = _configuration_compiled if torch.compiler.is_compiling() else remembered_number
-        return look_up(self.name, weight.shape, weight.dtype, packed.layout, weight.device, batch_size)
+        asked = self.name, weight.shape, weight.dtype, packed.layout, weight.device, batch_size
+        if not torch.compiler.is_compiling():
+            try:
+                return remembered_number(*asked)
+            except TypeError:  # symbolic sizes, as make_fx has them, have no hash
+                pass
+        return _configuration_compiled(*asked)
 
     def matmul_in(self, configuration: int, packed: Packed, x: torch.Tensor) -> torch.Tensor:
         """As `matmul`, in the configuration of that number; in the cost model's if that one does not take x."""
@@ -161,7 +166,7 @@ class Kernel(Implementation):
 def _configuration_compiled(
     kernel: str, shape: torch.Size, dtype: torch.dtype, layout: str, device: torch.device, batch_size: int
 ) -> int:
-    """As remembered_number, in code that torch.compile reads: the batch size may be symbolic.
+    """As remembered_number, in code that torch.compile reads: the batch size may be symbolic, which has no hash.
 
     So may the sizes of the weight, and they are no pattern that somebody measured.
     """
@@ -182,7 +187,10 @@ class KernelStrict(Kernel):
 
     def supports(self, problem: Problem) -> str | None:
         """None only where the kernel does something else: a benchmark does not measure the same twice."""
-        reason = _only_precision(problem)
+        try:
+            reason = _only_precision(problem)
+        except ValueError as error:  # KSMM_CPU_VARIANT asks for what this CPU does not have
+            return str(error)
         return super().supports(problem) if reason is None else f"{reason}: choose kernel"
 
 

@@ -55,27 +55,32 @@ def build_network(entry: Entry, device_type: str, seed: int, rule: Rule | None =
         dtype = DTYPES[CLASSES[entry.accuracy_class]]
         module = network.module.to(dtype).eval().requires_grad_(False)
         if not entry.is_dense:
-            _make_sparse(module, network.replaced, rule or CHAINS[entry.chains], entry.implementation)
-            _freeze(module, Problem(_ANY, entry.batch_size * entry.tokens, dtype, "batch_first", device_type))
+            _make_sparse(module, network.replaced, rule or CHAINS[entry.chains])
+            _freeze(
+                module,
+                entry.implementation,
+                Problem(_ANY, entry.batch_size * entry.tokens, dtype, "batch_first", device_type),
+            )
     inputs = tuple(x.to(dtype) if x.is_floating_point() else x for x in network.inputs)
     cache = network.cache and network.cache.picked(list(range(entry.batch_size)), dtype)
     return dataclasses.replace(network, inputs=inputs, cache=cache)
 
 
-def _make_sparse(module: nn.Module, names: tuple[str, ...], rule: Rule, implementation: str) -> None:
-    """Replaces and freezes layers; a rule that replaces none would have the dense network timed as a sparse one."""
-    report = replace_linear(module, rule, modules=names, implementation=implementation)
+def _make_sparse(module: nn.Module, names: tuple[str, ...], rule: Rule) -> None:
+    """Replaces layers; a rule that replaces none would have the dense network timed as a sparse one."""
+    report = replace_linear(module, rule, modules=names)
     if not report.replaced:
         raise ValueError(f"the rule has no chain for any of the layers {', '.join(report.left)}")
 
 
-def _freeze(module: nn.Module, problem: Problem) -> None:
-    """Packs the weights of every KSLinear once, as for inference, where its implementation takes the problem."""
+def _freeze(module: nn.Module, implementation: str, problem: Problem) -> None:
+    """Packs the weights of every KSLinear once, as for inference, where an implementation takes the problem."""
     for layer in module.modules():
         if not isinstance(layer, KSLinear):
             continue
-        for pattern in layer.chain if layer.implementation != "auto" else ():
-            reason = get_implementation(layer.implementation).supports(dataclasses.replace(problem, pattern=pattern))
+        for pattern in layer.chain if implementation != "auto" else ():
+            reason = get_implementation(implementation).supports(dataclasses.replace(problem, pattern=pattern))
             if reason is not None:
-                raise UnavailableError(f"{layer.implementation} cannot multiply pattern {pattern}: {reason}")
+                raise UnavailableError(f"{implementation} cannot multiply pattern {pattern}: {reason}")
+        layer.implementation = implementation
         layer.freeze()
