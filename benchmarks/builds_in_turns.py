@@ -21,6 +21,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ksmm.cli_arguments import positive_integer
+
 Row = tuple[str, ...]
 
 
@@ -40,9 +42,9 @@ def times(tree: Path, script: str, options: list[str], column: str) -> tuple[Row
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(tree.resolve()), os.environ.get("PYTHONPATH", "")))}
     command = [sys.executable, str(path), *options]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=tree, env=environment)
-    names, *rows = list(csv.reader(io.StringIO(done.stdout)))
+    names, *rows = list(csv.reader(io.StringIO(done.stdout))) or [[]]
     if column not in names:
-        raise ValueError(f"{script} has no column {column}; name one of {', '.join(names)} with --column")
+        raise ValueError(f"{script} has no column {column}; name one of {', '.join(names) or 'none'} with --column")
     in_front = enumerate(names[: names.index(column)])
     keys = [number for number, name in in_front if name != "chosen" and not name.endswith("_s")]
     columns = tuple(names[key] for key in keys)
@@ -62,11 +64,9 @@ def main() -> None:
     parser.add_argument("second", type=Path, help="another one")
     parser.add_argument("script", help="of benchmarks/, without .py")
     parser.add_argument("options", nargs=argparse.REMAINDER, help="of the script")
-    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--rounds", type=positive_integer, default=4)
     parser.add_argument("--column", default="time_s", help="the time, behind the columns that tell rows apart")
     arguments = parser.parse_args()
-    if arguments.rounds < 1:
-        parser.error(f"--rounds is {arguments.rounds}; at least one is needed")
     trees = (arguments.first, arguments.second)
     rounds: list[list[dict[Row, float]]] = []
     names: Row = ()

@@ -18,9 +18,10 @@ import itertools
 import sys
 
 import torch
-from side_by_side import implementation_for, seconds_without_launch
+from side_by_side import add_device, implementation_for, require, seconds_without_launch
 
 import ksmm
+from ksmm.cli_arguments import positive_integer, positive_seconds
 from ksmm.measure import timer
 from ksmm.measure.protocol import Protocol
 from ksmm.networks.chains import default_chain, paper_chain
@@ -70,17 +71,18 @@ def seconds_of_chain(
 def main() -> None:
     """Measures and writes CSV to the standard output, row by row."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--batches", nargs="+", type=int, default=[128 * 197])
-    parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
+    parser.add_argument("--batches", nargs="+", type=positive_integer, default=[128 * 197])
+    add_device(parser)
     parser.add_argument("--dtype", default="float16", choices=list(DTYPES))
     parser.add_argument("--bias", action="store_true", help="add one to the outputs")
-    parser.add_argument("--max-seconds", type=float, default=0.5, help="for each number")
+    parser.add_argument("--max-seconds", type=positive_seconds, default=0.5, help="for each number")
     arguments = parser.parse_args()
     protocol = Protocol(max_seconds=arguments.max_seconds)
-    writer = csv.writer(sys.stdout)
-    writer.writerow(COLUMNS + RATIOS)
     dtype = DTYPES[arguments.dtype]
     chains = [rule(*size) for rule, sizes in SIZES.items() for size in sizes]
+    require(parser, ksmm.Problem(chains[0][0], 1, dtype, "batch_first", arguments.device))
+    writer = csv.writer(sys.stdout)
+    writer.writerow(COLUMNS + RATIOS)
     for chain, batch in itertools.product(chains, arguments.batches):
         fused, two, chosen, dense = seconds_of_chain(chain, batch, dtype, arguments.device, protocol, arguments.bias)
         numbers = [f"{number:.4g}" for number in (fused, two, chosen, dense, fused / two, chosen / dense)]

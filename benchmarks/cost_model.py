@@ -13,22 +13,33 @@ from __future__ import annotations
 
 import argparse
 import csv
+import shutil
 import statistics
 import subprocess
 import sys
 from pathlib import Path
 
 from ksmm.tuning.entry import Entry
-from ksmm.tuning.file import read_tuning
+from ksmm.tuning.file import TuningError, read_tuning
 
 TUNED = Path(__file__).resolve().parents[1] / "ksmm" / "tuned" / "nvidia-h200.json"
 
 
 def choices(program: Path, device: str, dtype: str, layout: str, batch_size: int, patterns: list[str]) -> list[str]:
-    """The name of the configuration that the cost model chooses on that device for each pattern."""
+    """The name of the configuration that the cost model chooses on that device for each pattern.
+
+    Raises:
+        OSError, subprocess.CalledProcessError: the program cannot be run, or failed.
+        ValueError: it wrote something else than names.
+    """
     command = [str(program), device, dtype, layout, str(batch_size), *patterns]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    return [line.split("\t")[1] for line in lines]
+    names = [line.split("\t")[1] for line in lines if "\t" in line]
+    if len(names) != len(patterns):
+        raise ValueError(
+            f"{program} wrote {len(names)} lines for {len(patterns)} patterns; is it cost_model.cu, compiled?"
+        )
+    return names
 
 
 Ratios = dict[tuple[str, str, int], dict[str, dict[str, float]]]
@@ -62,19 +73,37 @@ def of_measured(file: Path) -> Ratios:
     }
 
 
+def program(name: str) -> Path:
+    """The path of a program, from anywhere."""
+    found = shutil.which(Path(name).resolve())
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{name} is no program; compile it from cost_model.cu, which says how")
+    return Path(found)
+
+
 def main() -> None:
     """Writes CSV to the standard output, a row for each dtype, layout and batch size."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program", type=lambda name: Path(name).resolve())
+    parser.add_argument("program", type=program)
     parser.add_argument("--tuning", type=Path, default=TUNED, help="whose times (those of the H200 that ship)")
     parser.add_argument("--measured", type=Path, help="what few_rows.py wrote on that device, instead")
     arguments = parser.parse_args()
-    tuning = read_tuning(arguments.tuning)
-    known = of_measured(arguments.measured) if arguments.measured else of_tuning(tuning.entries)
+    try:
+        tuning = read_tuning(arguments.tuning)
+        known = of_measured(arguments.measured) if arguments.measured else of_tuning(tuning.entries)
+    except (TuningError, OSError) as error:
+        parser.error(str(error))
+    except (KeyError, ValueError) as error:
+        parser.error(f"{arguments.measured} is not what few_rows.py writes: {error!r}")
     writer = csv.writer(sys.stdout)
     writer.writerow(["dtype", "layout", "batch_size", "problems", "known", "mean", "most"])
     for (dtype, layout, batch_size), problems in sorted(known.items()):
-        chosen = choices(arguments.program, tuning.device, dtype, layout, batch_size, list(problems))
+        try:
+            chosen = choices(arguments.program, tuning.device, dtype, layout, batch_size, list(problems))
+        except subprocess.CalledProcessError as error:
+            parser.error(f"{arguments.program} failed ({error.returncode}): {error.stderr.strip()}")
+        except (OSError, ValueError) as error:
+            parser.error(str(error))
         ratios = [of_all[choice] for choice, of_all in zip(chosen, problems.values(), strict=True) if choice in of_all]
         numbers = [f"{statistics.mean(ratios):.3f}", f"{max(ratios):.2f}"] if ratios else ["", ""]
         writer.writerow([dtype, layout, batch_size, len(problems), len(ratios), *numbers])

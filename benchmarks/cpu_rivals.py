@@ -18,11 +18,11 @@ import time
 from collections.abc import Callable
 
 import torch
-from side_by_side import products_by_name
+from side_by_side import products_by_name, require
 
+from ksmm.cli_arguments import parsed_pattern, positive_integer, positive_number
 from ksmm.implementations import implementations
 from ksmm.pattern_lists import benchmark_patterns, stratified_sample
-from ksmm.patterns import Pattern
 from ksmm.problem import DTYPES, LAYOUTS, Problem
 
 RUNS = 2
@@ -70,28 +70,27 @@ def _seconds(run: Callable[[], object]) -> float:
 def main() -> None:
     """Measures and writes CSV to the standard output, row by row."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--patterns", nargs="+", type=Pattern.parse, help="default: a sample of the benchmark's")
-    parser.add_argument("--sample", type=int, default=30, help="how many patterns")
+    parser.add_argument("--patterns", nargs="+", type=parsed_pattern, help="default: a sample of the benchmark's")
+    parser.add_argument("--sample", type=positive_integer, default=30, help="how many patterns")
     parser.add_argument(
         "--largest",
-        type=float,
+        type=positive_number,
         default=2e6,
         help="no pattern with more nonzero entries, or with more than a 500th of it in features",
     )
-    parser.add_argument("--batch", type=int, default=1024)
+    parser.add_argument("--batch", type=positive_integer, default=1024)
     parser.add_argument("--dtype", default="float32", choices=list(DTYPES))
     parser.add_argument("--layouts", nargs="+", default=list(LAYOUTS), choices=list(LAYOUTS))
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--most-operations", type=float, default=2e11, help="of a dense product")
+    parser.add_argument("--rounds", type=positive_integer, default=10)
+    parser.add_argument("--most-operations", type=positive_number, default=2e11, help="of a dense product")
     arguments = parser.parse_args()
-    patterns = arguments.patterns or stratified_sample(
-        [
-            pattern
-            for pattern in benchmark_patterns()
-            if max(pattern.nnz, 500 * max(pattern.shape)) <= arguments.largest
-        ],
-        arguments.sample,
-    )
+    small = [
+        pattern for pattern in benchmark_patterns() if max(pattern.nnz, 500 * max(pattern.shape)) <= arguments.largest
+    ]
+    if not (small or arguments.patterns):
+        parser.error(f"no pattern of the benchmark is as small as --largest {arguments.largest:g}; try 2e6")
+    patterns = arguments.patterns or stratified_sample(small, arguments.sample)
+    require(parser, Problem(patterns[0], arguments.batch, DTYPES[arguments.dtype], arguments.layouts[0]))
     writer = csv.writer(sys.stdout)
     writer.writerow(["pattern", "batch_size", "dtype", "layout", "kernel_s", "best_other", "best_other_s", "speedup"])
     for layout in arguments.layouts:

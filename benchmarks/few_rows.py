@@ -24,8 +24,9 @@ import sys
 from collections.abc import Callable
 
 import torch
-from side_by_side import implementation_for, in_turns, seconds_without_launch
+from side_by_side import add_device, implementation_for, in_turns, require, seconds_without_launch
 
+from ksmm.cli_arguments import parsed_pattern, positive_integer, positive_seconds
 from ksmm.measure import timer
 from ksmm.measure.inputs import make_inputs
 from ksmm.measure.protocol import Protocol
@@ -57,24 +58,25 @@ def seconds_of_each(run: Callable[[], object], count: int, device: str, protocol
 def command_line() -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     """The parser, which says what is wrong, and the arguments."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--patterns", nargs="+", type=Pattern.parse, default=[Pattern.parse(p) for p in PATTERNS])
-    parser.add_argument("--batches", nargs="+", type=int, default=[1, 2, 4, 8, 16, 32])
+    parser.add_argument("--patterns", nargs="+", type=parsed_pattern, default=[Pattern.parse(p) for p in PATTERNS])
+    parser.add_argument("--batches", nargs="+", type=positive_integer, default=[1, 2, 4, 8, 16, 32])
     parser.add_argument("--dtype", default="float16", choices=list(DTYPES))
     parser.add_argument("--layout", default="batch_first", choices=LAYOUTS)
-    parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
+    add_device(parser)
     parser.add_argument("--badly-scaled", action="store_true", help="weights in float32 that are 10^±15 apart")
-    parser.add_argument("--max-seconds", type=float, default=0.05, help="for each number")
-    parser.add_argument("--rounds", type=int, default=1, help="of all configurations in turns; the time is the median")
+    parser.add_argument("--max-seconds", type=positive_seconds, default=0.05, help="for each number")
+    parser.add_argument(
+        "--rounds", type=positive_integer, default=1, help="of all configurations in turns; the time is the median"
+    )
     parser.add_argument("--x", default="same", choices=["same", "others", "chain"], help="of products in a row")
     parser.add_argument("--configurations", nargs="+", help="these alone, by name")
     arguments = parser.parse_args()
     if arguments.badly_scaled and arguments.dtype != "float32":
         parser.error(f"--badly-scaled is for --dtype float32, not {arguments.dtype}, which has no such numbers")
-    if arguments.rounds < 1:
-        parser.error(f"--rounds is {arguments.rounds}; at least 1 is needed")
     for pattern in arguments.patterns:
         if arguments.x == "chain" and pattern.b != pattern.c:
             parser.error(f"--x chain is for b = c, not {pattern}: its Y is no X of its own")
+    require(parser, Problem(arguments.patterns[0], 1, DTYPES[arguments.dtype], arguments.layout, arguments.device))
     return parser, arguments
 
 

@@ -15,8 +15,9 @@ import functools
 import sys
 
 import torch
-from side_by_side import implementation_for, seconds_without_launch
+from side_by_side import add_device, require, seconds_without_launch
 
+from ksmm.cli_arguments import integer_from, parsed_pattern, positive_integer, positive_seconds
 from ksmm.measure.inputs import make_inputs
 from ksmm.measure.protocol import Protocol
 from ksmm.patterns import Pattern
@@ -28,12 +29,12 @@ PATTERNS = ("1,192,48,2", "1,768,192,2", "3,128,128,4", "2,768,768,4", "1,192,19
 def main() -> None:
     """Measures and writes CSV to the standard output, row by row."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--patterns", nargs="+", type=Pattern.parse, default=[Pattern.parse(p) for p in PATTERNS])
-    parser.add_argument("--batches", nargs="+", type=int, default=[512, 4096, 25088])
-    parser.add_argument("--parts", nargs="+", type=int, default=[-1, 0])
-    parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
+    parser.add_argument("--patterns", nargs="+", type=parsed_pattern, default=[Pattern.parse(p) for p in PATTERNS])
+    parser.add_argument("--batches", nargs="+", type=positive_integer, default=[512, 4096, 25088])
+    parser.add_argument("--parts", nargs="+", type=integer_from(-1), default=[-1, 0])
+    add_device(parser)
     parser.add_argument("--dtype", default="float16", choices=list(DTYPES))
-    parser.add_argument("--max-seconds", type=float, default=0.05, help="for each number")
+    parser.add_argument("--max-seconds", type=positive_seconds, default=0.05, help="for each number")
     arguments = parser.parse_args()
     protocol = Protocol(max_seconds=arguments.max_seconds)
     writer = csv.writer(sys.stdout)
@@ -41,7 +42,7 @@ def main() -> None:
     for pattern in arguments.patterns:
         for batch in arguments.batches:
             problem = Problem(pattern, batch, DTYPES[arguments.dtype], "batch_first", arguments.device)
-            implementation_for(problem, "kernel")
+            require(parser, problem)
             x = make_inputs(problem, protocol.seed).x
             y_gradient = torch.randn(problem.output_shape, device=x.device).to(x.dtype)
             for parts in arguments.parts:

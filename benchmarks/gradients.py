@@ -13,9 +13,10 @@ import csv
 import sys
 
 import torch
-from side_by_side import seconds_of_run
+from side_by_side import add_device, require, seconds_of_run
 
 import ksmm
+from ksmm.cli_arguments import parsed_pattern, positive_integer, positive_seconds
 from ksmm.measure import timer
 from ksmm.measure.inputs import make_inputs
 from ksmm.measure.protocol import Protocol
@@ -48,19 +49,21 @@ def seconds_of_gradient(problem: Problem, name: str, of: str, limit: Protocol) -
 def main() -> None:
     """Measures and writes CSV to the standard output, row by row."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--patterns", nargs="+", type=Pattern.parse, default=[Pattern.parse(p) for p in PATTERNS])
-    parser.add_argument("--batch", type=int, default=25088)
-    parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
+    parser.add_argument("--patterns", nargs="+", type=parsed_pattern, default=[Pattern.parse(p) for p in PATTERNS])
+    parser.add_argument("--batch", type=positive_integer, default=25088)
+    add_device(parser)
     parser.add_argument("--dtype", default="float16", choices=list(DTYPES))
-    parser.add_argument("--max-seconds", type=float, default=0.2, help="for each number")
+    parser.add_argument("--max-seconds", type=positive_seconds, default=0.2, help="for each number")
     arguments = parser.parse_args()
     limit = Protocol(max_seconds=arguments.max_seconds)
+    dtype = DTYPES[arguments.dtype]
+    require(parser, Problem(arguments.patterns[0], arguments.batch, dtype, "batch_first", arguments.device))
     writer = csv.writer(sys.stdout)
     writer.writerow(["pattern", "batch_size", "dtype", "layout", "gradient", "kernel_s", "bmm_s", "kernel_over_bmm"])
     for pattern in arguments.patterns:
         for layout in LAYOUTS:
             for of in ("x", "weight"):
-                problem = Problem(pattern, arguments.batch, DTYPES[arguments.dtype], layout, arguments.device)
+                problem = Problem(pattern, arguments.batch, dtype, layout, arguments.device)
                 kernel, bmm = (seconds_of_gradient(problem, name, of, limit) for name in ("kernel", "bmm"))
                 row = [pattern, arguments.batch, arguments.dtype, layout, of]
                 writer.writerow([*row, *(f"{number:.4g}" for number in (kernel, bmm, kernel / bmm))])

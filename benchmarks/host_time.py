@@ -16,8 +16,10 @@ import time
 from collections.abc import Callable
 
 import torch
+from side_by_side import add_device
 
 from ksmm import KSLinear
+from ksmm.cli_arguments import positive_integer
 from ksmm.problem import DTYPES
 
 CHAINS = {"one factor": [(1, 8, 8, 2)], "two factors": [(1, 8, 8, 2), (2, 8, 8, 1)]}
@@ -45,11 +47,11 @@ def seconds_of_call(run: Callable[[], object], calls: int) -> float:
 def main() -> None:
     """Measures and writes CSV to the standard output."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    add_device(parser, default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--dtype", default="float32", choices=list(DTYPES))
-    parser.add_argument("--rows", type=int, default=1)
-    parser.add_argument("--calls", type=int, default=200)
-    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--rows", type=positive_integer, default=1)
+    parser.add_argument("--calls", type=positive_integer, default=200)
+    parser.add_argument("--rounds", type=positive_integer, default=200)
     arguments = parser.parse_args()
     x = torch.randn(arguments.rows, 16, device=arguments.device).to(DTYPES[arguments.dtype])
     made = layers(arguments.device, x.dtype)

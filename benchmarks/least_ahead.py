@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pandas
 
+from ksmm.cli_arguments import integer_from
 from ksmm.table import read_table
 
 OURS = ("kernel", "kernel_strict")
@@ -41,7 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("table", type=Path, help="results/<device>/time.csv, of one device and batch size")
     parser.add_argument("--implementation", default="kernel", choices=OURS)
-    parser.add_argument("--most", type=int, default=4, help="patterns of each, besides those behind (4)")
+    parser.add_argument("--most", type=integer_from(0), default=4, help="patterns of each, besides those behind (4)")
     arguments = parser.parse_args()
     try:
         table = read_table(arguments.table)

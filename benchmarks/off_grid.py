@@ -14,8 +14,10 @@ import csv
 import sys
 from collections.abc import Iterator
 
-from side_by_side import seconds_of_product
+from side_by_side import add_device, require, seconds_of_product
 
+from ksmm.cli_arguments import parsed_pattern, positive_integer, positive_seconds
+from ksmm.implementations import implementations
 from ksmm.measure.protocol import Protocol
 from ksmm.patterns import Pattern
 from ksmm.problem import DTYPES, LAYOUTS, Problem
@@ -47,12 +49,12 @@ def cases(bases: list[Pattern], batch_size: int) -> Iterator[tuple[Pattern, int,
 def main() -> None:
     """Measures and writes CSV to the standard output, row by row."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--patterns", nargs="+", type=Pattern.parse, default=[Pattern.parse(base) for base in BASES])
-    parser.add_argument("--batch", type=int, default=25088)
-    parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
+    parser.add_argument("--patterns", nargs="+", type=parsed_pattern, default=[Pattern.parse(base) for base in BASES])
+    parser.add_argument("--batch", type=positive_integer, default=25088)
+    add_device(parser)
     parser.add_argument("--dtype", default="float16", choices=list(DTYPES))
-    parser.add_argument("--implementation", default="kernel")
-    parser.add_argument("--max-seconds", type=float, default=0.2, help="for each number")
+    parser.add_argument("--implementation", default="kernel", choices=list(implementations()))
+    parser.add_argument("--max-seconds", type=positive_seconds, default=0.2, help="for each number")
     arguments = parser.parse_args()
     protocol = Protocol(max_seconds=arguments.max_seconds)
     writer = csv.writer(sys.stdout)
@@ -63,6 +65,8 @@ def main() -> None:
                 Problem(of, size, DTYPES[arguments.dtype], layout, arguments.device)
                 for of, size in ((pattern, batch), (neighbour, neighbour_batch))
             ]
+            for problem in problems:
+                require(parser, problem, arguments.implementation)
             seconds = [seconds_of_product(problem, arguments.implementation, protocol) for problem in problems]
             ratio = seconds[0] / seconds[1]
             work = (pattern.nnz * batch) / (neighbour.nnz * neighbour_batch)

@@ -59,12 +59,16 @@ def main() -> None:
     parser.add_argument("code", type=Path)
     reads: dict[str, list[list[int]]] = {}
     kept: dict[int, int] = {}
-    with parser.parse_args().code.open() as lines:
-        for function, operands in multiply_adds(lines):
-            if function not in reads:
-                reads[function] = []
-                kept.clear()
-            reads[function].append(banks_of(operands, kept))
+    arguments = parser.parse_args()
+    try:
+        lines = arguments.code.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        parser.error(f"{arguments.code} is not code as nvdisasm writes it: {error}")
+    for function, operands in multiply_adds(lines):
+        if function not in reads:
+            reads[function] = []
+            kept.clear()
+        reads[function].append(banks_of(operands, kept))
     writer = csv.writer(sys.stdout)
     writer.writerow(["kernel", "multiply_adds", "registers_read", "cycles", "one_bank"])
     for function, banks in sorted(reads.items()):

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 import torch
 
+from ksmm.cli_arguments import parsed_pattern, positive_integer, positive_seconds
 from ksmm.implementations import Implementation, Packed, get_implementation
 from ksmm.measure import timer
 from ksmm.measure.inputs import make_inputs
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.samples import median
 from ksmm.pattern_lists import benchmark_patterns, stratified_sample
-from ksmm.patterns import Pattern
 from ksmm.problem import DTYPES, LAYOUTS, Problem
 
 COLUMNS = ["pattern", "batch_size", "dtype", "layout", "chosen", "time_s", "without_s", "over_without"]
@@ -98,23 +98,21 @@ def times_and_ratio(times: dict[str, list[float]], names: Sequence[str]) -> tupl
     return [f"{medians[name]:.4g}" if name in medians else "" for name in names], ratio
 
 
-def positive_integer(text: str) -> int:
-    """An argument that is an integer of 1 or more.
-
-    Raises:
-        ValueError: it is no integer.
-        ArgumentTypeError: it is below 1.
-    """
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is less than 1")
-    return number
+def add_device(parser: argparse.ArgumentParser, default: str = "cuda") -> None:
+    """Adds the option --device: cpu, or cuda where there is one."""
+    parser.add_argument("--device", type=_present, default=default, choices=["cpu", "cuda"])
 
 
-def require_kernel(parser: argparse.ArgumentParser, problem: Problem) -> None:
-    """Ends the script with the parser's error where the kernel does not take the problem."""
+def _present(device: str) -> str:
+    if device == "cuda" and not torch.cuda.is_available():
+        raise argparse.ArgumentTypeError("PyTorch sees no CUDA device here; measure on the CPU with --device cpu")
+    return device
+
+
+def require(parser: argparse.ArgumentParser, problem: Problem, name: str = "kernel") -> None:
+    """Ends the script with the parser's error where the implementation does not take the problem."""
     try:
-        implementation_for(problem, "kernel")
+        implementation_for(problem, name)
     except ValueError as error:
         parser.error(str(error))
 
@@ -140,23 +138,23 @@ def compare(description: str | None, products: Products) -> None:
     sample = stratified_sample(benchmark_patterns(), 124)
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--patterns", nargs="+", type=Pattern.parse, default=sample, help="(the 124 of the published runs)"
+        "--patterns", nargs="+", type=parsed_pattern, default=sample, help="(the 124 of the published runs)"
     )
-    parser.add_argument("--batch", type=int, default=25088)
-    parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
+    parser.add_argument("--batch", type=positive_integer, default=25088)
+    add_device(parser)
     parser.add_argument("--dtype", default="float16", choices=list(DTYPES))
     parser.add_argument("--layouts", nargs="+", default=LAYOUTS, choices=LAYOUTS)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--max-seconds", type=float, default=0.03, help="for each number")
+    parser.add_argument("--rounds", type=positive_integer, default=3)
+    parser.add_argument("--max-seconds", type=positive_seconds, default=0.03, help="for each number")
     arguments = parser.parse_args()
-    if arguments.rounds < 1:
-        parser.error(f"--rounds is {arguments.rounds}; at least one is needed")
     protocol = Protocol(max_seconds=arguments.max_seconds)
+    dtype = DTYPES[arguments.dtype]
+    require(parser, Problem(arguments.patterns[0], arguments.batch, dtype, arguments.layouts[0], arguments.device))
     writer = csv.writer(sys.stdout)
     writer.writerow(COLUMNS)
     for pattern in arguments.patterns:
         for layout in arguments.layouts:
-            problem = Problem(pattern, arguments.batch, DTYPES[arguments.dtype], layout, arguments.device)
+            problem = Problem(pattern, arguments.batch, dtype, layout, arguments.device)
             configuration, with_it, without = seconds_with_and_without(problem, products, protocol, arguments.rounds)
             row = [pattern, arguments.batch, arguments.dtype, layout, configuration]
             writer.writerow([*row, *(f"{number:.4g}" for number in (with_it, without, with_it / without))])

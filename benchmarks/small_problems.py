@@ -21,14 +21,15 @@ from collections.abc import Callable
 
 import torch
 from side_by_side import (
+    add_device,
     in_turns,
-    positive_integer,
     products_by_name,
-    require_kernel,
+    require,
     seconds_of_run,
     times_and_ratio,
 )
 
+from ksmm.cli_arguments import parsed_pattern, positive_integer, positive_seconds
 from ksmm.measure import timer
 from ksmm.measure.protocol import Protocol
 from ksmm.patterns import Pattern
@@ -73,23 +74,20 @@ def times_of_problem(problem: Problem, how: str, protocol: Protocol, rounds: int
 def command_line() -> argparse.Namespace:
     """The arguments, and the protocol; ends the script where it cannot measure what they ask for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--patterns", nargs="+", type=Pattern.parse, default=[Pattern.parse(p) for p in PATTERNS])
+    parser.add_argument("--patterns", nargs="+", type=parsed_pattern, default=[Pattern.parse(p) for p in PATTERNS])
     parser.add_argument("--batches", nargs="+", type=positive_integer, default=[1, 8, 77, 512])
     parser.add_argument("--dtypes", nargs="+", default=["float16"], choices=list(DTYPES))
     parser.add_argument("--layouts", nargs="+", default=LAYOUTS, choices=LAYOUTS)
-    parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
+    add_device(parser)
     parser.add_argument("--rounds", type=positive_integer, default=5)
-    parser.add_argument("--max-seconds", type=float, default=0.005, help="for each number of a round")
+    parser.add_argument("--max-seconds", type=positive_seconds, default=0.005, help="for each number of a round")
     arguments = parser.parse_args()
-    try:
-        arguments.protocol = Protocol(
-            min_samples=2, max_samples=5, runs_per_sample=1000, max_seconds=arguments.max_seconds, rest_seconds=0.0
-        )
-    except ValueError as error:
-        parser.error(str(error))
+    arguments.protocol = Protocol(
+        min_samples=2, max_samples=5, runs_per_sample=1000, max_seconds=arguments.max_seconds, rest_seconds=0.0
+    )
     for dtype in arguments.dtypes:
         problem = Problem(arguments.patterns[0], 1, DTYPES[dtype], arguments.layouts[0], arguments.device)
-        require_kernel(parser, problem)
+        require(parser, problem)
     return arguments
 
 

@@ -18,14 +18,15 @@ import sys
 import torch
 from gradients import PATTERNS
 from side_by_side import (
+    add_device,
     in_turns,
-    positive_integer,
     products_by_name,
-    require_kernel,
+    require,
     seconds_without_launch,
     times_and_ratio,
 )
 
+from ksmm.cli_arguments import parsed_pattern, positive_integer, positive_seconds
 from ksmm.measure.protocol import Protocol
 from ksmm.networks.accuracy import precision
 from ksmm.patterns import Pattern
@@ -50,19 +51,16 @@ def main() -> None:
     """Measures and writes CSV to the standard output, row by row."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     patterns = [Pattern.parse(pattern) for pattern in (*PATTERNS, *MORE_PATTERNS)]
-    parser.add_argument("--patterns", nargs="+", type=Pattern.parse, default=patterns)
+    parser.add_argument("--patterns", nargs="+", type=parsed_pattern, default=patterns)
     parser.add_argument("--batch", type=positive_integer, default=25088)
     parser.add_argument("--layouts", nargs="+", default=LAYOUTS, choices=LAYOUTS)
-    parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
+    add_device(parser)
     parser.add_argument("--rounds", type=positive_integer, default=3)
-    parser.add_argument("--max-seconds", type=float, default=0.02, help="for each number of a round")
+    parser.add_argument("--max-seconds", type=positive_seconds, default=0.02, help="for each number of a round")
     arguments = parser.parse_args()
-    try:
-        protocol = Protocol(max_seconds=arguments.max_seconds, rest_seconds=0.1)
-    except ValueError as error:
-        parser.error(str(error))
+    protocol = Protocol(max_seconds=arguments.max_seconds, rest_seconds=0.1)
     problem = Problem(arguments.patterns[0], arguments.batch, torch.float32, arguments.layouts[0], arguments.device)
-    require_kernel(parser, problem)
+    require(parser, problem)
     writer = csv.writer(sys.stdout)
     writer.writerow(["pattern", "batch_size", "layout", *(f"{name}_s" for name in IMPLEMENTATIONS), "kernel_over_best"])
     for pattern in arguments.patterns:

@@ -16,6 +16,8 @@ import sys
 
 import torch
 
+from ksmm.cli_arguments import positive_integer
+
 KINDS = {
     "both 10^±15": (15, 15),
     "X 10^±15": (15, 0),
@@ -89,8 +91,10 @@ def by_matrix_units(x: torch.Tensor, weight: torch.Tensor, fresh: int, more: flo
 def main() -> None:
     """Writes CSV to the standard output, row by row."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=5000, help="sums of each kind")
-    parser.add_argument("--c", nargs="+", type=int, default=[32, 48, 64, 96, 192, 1024], help="multiples of 16")
+    parser.add_argument("--rows", type=positive_integer, default=5000, help="sums of each kind")
+    parser.add_argument(
+        "--c", nargs="+", type=positive_integer, default=[32, 48, 64, 96, 192, 1024], help="multiples of 16"
+    )
     arguments = parser.parse_args()
     if wrong := [c for c in arguments.c if c < 16 or c % 16]:
         parser.error(f"--c {wrong[0]}: an instruction multiplies 16 of c, so name multiples of 16")

@@ -9,6 +9,7 @@ best of `bmm` and `bmm_strided` over it.
 
 from __future__ import annotations
 
+import argparse
 import csv
 import itertools
 import statistics
@@ -25,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def main() -> None:
     """Writes CSV to the standard output."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     ceilings = read_ceilings(ROOT / "measurements/nvidia-h200/ceilings.json")
     writer = csv.writer(sys.stdout)
     writer.writerow(["dtype", "precision", "layout", "problems", "time_over_roofline", "best_rival_over_time"])

@@ -1,6 +1,6 @@
 """Two published runs: what products take in one of the time that they take in the other.
 
-    git worktree add --detach ../before 1a6cfa1
+    git worktree add --detach ../before 1294e9e
     python benchmarks/two_runs.py ../before/measurements/nvidia-h200 measurements/nvidia-h200
     python benchmarks/two_runs.py ../before/measurements/nvidia-h200 measurements/nvidia-h200 --by dtype b c \\
         --where "implementation == 'kernel' and layout == 'batch_last' and configuration != configuration_before"
@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pandas
 
+from ksmm.cli_arguments import seconds
 from ksmm.measure.records import load_json
 from ksmm.problem import DTYPES
 from ksmm.table import read_table
@@ -55,6 +56,21 @@ def compared(first: Path, second: Path, above: float) -> pandas.DataFrame:
     return both.assign(ratio=both.median_s / both.median_s_before)
 
 
+def fulfilled(condition: str, both: pandas.DataFrame) -> pandas.Series:
+    """Of which products a condition is true.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        found = both.eval(condition)
+    except Exception as error:  # pandas and Python have many kinds for what is no condition
+        raise ValueError(f"--where {condition!r} is not what pandas' query takes: {error}") from error
+    if not isinstance(found, pandas.Series) or found.dtype != bool:
+        raise ValueError(f"--where {condition!r} is neither true nor false of a product; write, say, c == 384")
+    return found
+
+
 def main() -> None:
     """Writes CSV to the standard output."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -62,12 +78,14 @@ def main() -> None:
     parser.add_argument("second", type=Path, help="that of another")
     parser.add_argument("--by", nargs="+", default=BY, help="columns of time.csv, or configuration")
     parser.add_argument("--where", help="the products that count, as pandas' query takes it")
-    parser.add_argument("--above", type=float, default=4e-5, help="seconds; shorter products wait for the host (4e-5)")
+    parser.add_argument(
+        "--above", type=seconds, default=4e-5, help="seconds; shorter products wait for the host (4e-5)"
+    )
     arguments = parser.parse_args()
     try:
         both = compared(arguments.first, arguments.second, arguments.above)
-        counted = both.query(arguments.where) if arguments.where else both
-    except (ValueError, SyntaxError, pandas.errors.UndefinedVariableError) as error:
+        counted = both[fulfilled(arguments.where, both)] if arguments.where else both
+    except ValueError as error:
         parser.error(str(error))
     if unknown := [name for name in arguments.by if name not in both]:
         parser.error(f"--by takes {', '.join(both.columns)}, not {', '.join(unknown)}")

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import math
 import statistics
 import sys
 from collections.abc import Sequence
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ksmm import build
+from ksmm.cli_arguments import seconds
 from ksmm.implementations import get_implementation, implementations
 from ksmm.info import info_text
 from ksmm.measure.bench import Bench, PoisonedDeviceError
@@ -72,7 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return parsed.command(parsed)
     except (_BadInputError, DeviceAbsentError, NothingToTuneError, TuningError, UpstreamError, OSError) as error:
-        sys.stderr.write(f"python -m ksmm: {error}\n")
+        sys.stderr.write(
+            f"python -m ksmm: {' '.join(str(error).splitlines())}\n"
+        )  # others' messages have several lines
         return 2
     except KeyboardInterrupt:
         return 130
@@ -133,7 +135,7 @@ def _add_tuning_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtypes", default=",".join(DTYPES), help="separated by commas (%(default)s)")
     parser.add_argument("--layouts", default=",".join(LAYOUTS), help="separated by commas (%(default)s)")
     parser.add_argument("--precisions", default=",".join(PRECISIONS), help="of float32 on CUDA (%(default)s)")
-    parser.add_argument("--max-seconds", type=float, default=3600.0, help="begin no problem later (%(default)s)")
+    parser.add_argument("--max-seconds", type=seconds, default=3600.0, help="begin no problem later (%(default)s)")
     parser.add_argument("--again", action="store_true", help="measure again what was measured")
     parser.add_argument("--output", type=Path, help="tuning file (KSMM_TUNING_FILE, or one in the user's cache)")
 
@@ -142,6 +144,16 @@ IMPORTED = Path("results/imported")
 """Where the pipeline looks for records of others: the config key energy.imported."""
 
 _LISTS = {"benchmark": benchmark_patterns, "energy": energy_patterns}
+
+
+def _print(text: str) -> None:
+    """Prints what a command is for; what the stream has no characters for is written as it can be."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        text = text.replace("µ", "u").encode(encoding, "backslashreplace").decode(encoding)
+    print(text)  # noqa: T201 - see above
 
 
 def _time(arguments: argparse.Namespace) -> int:
@@ -173,14 +185,12 @@ def _time(arguments: argparse.Namespace) -> int:
                 break
             logger.info("[%d/%d] %s: %s", number, len(chosen), implementation.name, summary(measurements[-1]))
         text = time_report(problem, measurements, ceilings)
-    print(text)  # noqa: T201 - this is what the command is for
+    _print(text)
     return int(any(measurement.status in ("wrong", "failed") for measurement in measurements))
 
 
 def _tune(arguments: argparse.Namespace) -> int:
     device_type = _device_type(arguments.device)
-    if math.isnan(arguments.max_seconds):  # no time is later than that
-        raise _BadInputError("--max-seconds is nan; it must be a number of seconds, inf for no limit")
     try:
         given = [Pattern.parse(text) for text in arguments.patterns]
         tasks = list_tasks(
@@ -201,7 +211,7 @@ def _tune(arguments: argparse.Namespace) -> int:
     except PoisonedDeviceError as error:
         logger.error("%s; CUDA cannot be used any more in this process: run the same again, it goes on after it", error)
         return 1
-    print(_tuned_text(outcome, file))  # noqa: T201 - this is what the command is for
+    _print(_tuned_text(outcome, file))
     return int(outcome.given_up > 0)
 
 
@@ -210,7 +220,7 @@ def _merge_tuned(arguments: argparse.Namespace) -> int:
     for other in others:
         merged.include(other)
     write_tuning(arguments.output, merged)
-    print(f"{len(merged.entries)} problems: {arguments.output}")  # noqa: T201 - this is what the command is for
+    _print(f"{len(merged.entries)} problems: {arguments.output}")
     return 0
 
 
@@ -237,7 +247,7 @@ def _batch_sizes(text: str) -> list[int]:
 
 
 def _info(arguments: argparse.Namespace) -> int:
-    print(info_text(_device_type(arguments.device)))  # noqa: T201 - this is what the command is for
+    _print(info_text(_device_type(arguments.device)))
     return 0
 
 
@@ -252,7 +262,7 @@ def _build(arguments: argparse.Namespace) -> int:
 def _import_upstream(arguments: argparse.Namespace) -> int:
     for done in import_upstream(arguments.file, arguments.output):
         text = f"{done.measurements} measurements ({done.study}) of {done.patterns} patterns on {done.device}"
-        print(f"{text}: {done.records} records in {done.folder}")  # noqa: T201 - this is what the command is for
+        _print(f"{text}: {done.records} records in {done.folder}")
     return 0
 
 

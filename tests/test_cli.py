@@ -1,6 +1,9 @@
 import json
+import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -66,7 +69,8 @@ def test_only_the_implementations_asked_for(capsys):
         ("tune --list paper", "argument --list: invalid choice: 'paper'"),
         ("tune --sample 0", "a sample of 0 patterns was asked for; it must be at least 1"),
         ("tune 1,2,3,4 --batch 1,x", "--batch is '1,x'; write integers separated by commas, such as 1,196,25088"),
-        ("tune 1,2,3,4 --max-seconds nan", "--max-seconds is nan; it must be a number of seconds, inf for no limit"),
+        ("tune 1,2,3,4 --max-seconds nan", "argument --max-seconds: nan is not 0 or more seconds"),
+        ("tune 1,2,3,4 --max-seconds -1", "argument --max-seconds: -1 is not 0 or more seconds"),
         ("tune 1,2,3,4 --batch 0", "batch size is 0; it must be at least 1"),
         ("tune 1,2,3,4 --dtypes half", "unknown dtype 'half'; choose one of float32, float16, bfloat16"),
         ("tune 1,2,3,4 --layouts last", "unknown layout 'last'; choose one of batch_first, batch_last"),
@@ -109,6 +113,36 @@ def test_it_runs_as_a_module():
     assert (run.returncode, run.stdout) == (2, "")
     assert run.stderr.startswith("python -m ksmm: pattern 'nonsense' is not four integers")
     assert "Traceback" not in run.stderr
+
+
+def test_a_message_of_several_lines_is_one_line(tmp_path, capsys):
+    (tmp_path / "ragged.csv").write_text("a,b,c\n1,2,3\n1,2,3,4,5\n")
+    assert cli.main(["import-upstream", str(tmp_path / "ragged.csv"), "--output", str(tmp_path / "out")]) == 2
+    error = capsys.readouterr().err
+    assert "Expected 3 fields in line 3, saw 5" in error
+    assert error.count("\n") == 1
+
+
+def test_a_measurement_is_not_lost_where_it_cannot_be_written_as_it_is():
+    command = [sys.executable, "-m", "ksmm", "time", "1,4,4,1", "--batch", "8", "--device", "cpu"]
+    command += ["--max-seconds", "0.01", "--implementations", "bmm"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"roofline [0-9.e-]+ us ", done.stdout)
+    assert done.stdout.isascii()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+@pytest.mark.skipif(build.reason_missing() is not None, reason="the kernel library is not built")
+def test_info_says_that_this_cpu_has_not_the_variant_that_is_asked_for():
+    if "amx_tile" in Path("/proc/cpuinfo").read_text():
+        pytest.skip("this CPU has AMX")
+    environment = {**os.environ, "KSMM_CPU_VARIANT": "amx"}
+    command = [sys.executable, "-m", "ksmm", "info", "--device", "cpu"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "KSMM_CPU_VARIANT is 'amx', which this machine cannot run; unset it" in done.stdout
 
 
 def test_info_says_for_every_implementation_yes_or_why_not(capsys):

@@ -6,15 +6,25 @@ import difflib
 import json
 from pathlib import Path
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import ValidationError
 
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.json"
 
 
+_TYPES = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
+_Validator = validators.extend(Draft202012Validator, type_checker=_TYPES)
+"""JSON Schema counts 2.0 as an integer; the jobs do not."""
+
+
 class ConfigError(ValueError):
     """A config that cannot be run; the message names the key, its value, and what is allowed."""
+
+
+def schema_validator() -> _Validator:
+    """What checks a config against workflow/schemas/config.schema.json."""
+    return _Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
 
 
 def check_config(config: dict) -> None:
@@ -23,8 +33,7 @@ def check_config(config: dict) -> None:
     Raises:
         ConfigError: names every key that is wrong, its value, and what is allowed.
     """
-    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    errors = sorted(Draft202012Validator(schema).iter_errors(config), key=lambda error: list(map(str, error.path)))
+    errors = sorted(schema_validator().iter_errors(config), key=lambda error: list(map(str, error.path)))
     complaints = [complaint for error in errors for complaint in _complaints(error)]
     complaints += [
         f"{key} is {text!r}; it must be one line, without control characters" for key, text in texts_of_lines(config)
@@ -93,7 +102,7 @@ def _allowed(error: ValidationError) -> str:
     value = error.validator_value
     phrases = {
         "enum": lambda: f"it must be one of {', '.join(map(str, value))}",
-        "type": lambda: f"it must be of type {' or '.join([value] if isinstance(value, str) else value)}",
+        "type": lambda: _allowed_types([value] if isinstance(value, str) else value, error.instance),
         "minimum": lambda: f"it must be at least {value}",
         "maximum": lambda: f"it must be at most {value}",
         "exclusiveMinimum": lambda: f"it must be greater than {value}",
@@ -104,6 +113,12 @@ def _allowed(error: ValidationError) -> str:
         "pattern": lambda: _PATTERN_MEANINGS.get(value, f"it must match {value}"),
     }
     return phrases.get(error.validator, lambda: error.message)()
+
+
+def _allowed_types(kinds: list[str], found: object) -> str:
+    """Of what type a value should have been; how to write an integer that has a point."""
+    pointed = "integer" in kinds and isinstance(found, float) and found.is_integer()
+    return f"it must be of type {' or '.join(kinds)}" + (f", so write {found:.0f}" if pointed else "")
 
 
 _PATTERN_MEANINGS = {

@@ -5,13 +5,11 @@ Of `--config 'energy={measure: false}'` Snakemake converts nothing, of `--config
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import yaml
-from check_config import SCHEMA, ConfigError, check_config
-from jsonschema import Draft202012Validator
+from check_config import ConfigError, check_config, schema_validator
 
 FOLDERS = (("results",), ("measurements",), ("energy", "imported"))
 _LONGEST = 400
@@ -36,7 +34,7 @@ def understand(config: dict[str, Any]) -> None:
 
 def convert_text(config: dict[str, Any]) -> None:
     """Turns text into the number, truth value or null that the schema asks for, if YAML reads it as one; in place."""
-    validator = Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
+    validator = schema_validator()
     for error in list(validator.iter_errors(config)):
         if error.validator == "type" and isinstance(error.instance, str):
             value = _as_yaml(error.instance)

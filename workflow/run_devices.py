@@ -8,9 +8,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from check_config import ConfigError
+
+MEASURING = ("tune", "tune_kernel", "compare_tuned", "measure_ceilings", "measure_energy_ceilings", "profile_networks")
+"""Targets that have nothing to do where published records are drawn."""
 
 
 def resolve_device(name: str, measurements: Path) -> tuple[str, str]:
@@ -86,6 +90,20 @@ def check_no_own_run(results: Path, device: str) -> None:
             f"{own.parent} has records of a run of your own, and config key device is {device!r}: the published ones "
             "would be drawn over its tables and figures; draw them into another folder: "
             f"--config device={device} results=FOLDER (make figures DEVICE={device} RESULTS=FOLDER)"
+        )
+
+
+def check_targets(arguments: Iterable[str], device: str) -> None:
+    """Checks that none of Snakemake's arguments is a target that measures, where published records are drawn.
+
+    Raises:
+        ConfigError: one does.
+    """
+    asked = [argument for argument in arguments if argument in MEASURING]
+    if asked:
+        raise ConfigError(
+            f"config key device is {device!r}, a published device, of which nothing is measured: there is no target "
+            f"{', '.join(asked)}; leave it out, or measure with device=auto, cpu, cuda or cuda:{device}"
         )
 
 

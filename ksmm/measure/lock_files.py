@@ -41,16 +41,31 @@ def hold_any(names: Sequence[str]) -> Iterator[str]:
     Raises:
         OSError: the lock directory cannot be used (UnsafeLockError: it is not safe to use it).
     """
-    directory = _open_directory(lock_directory())
-    try:
+    with _usable_directory() as directory:
         name, descriptor = _wait_for_any(directory, names)
-    finally:
-        os.close(directory)
     try:
         _sign(descriptor)
         yield name
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _usable_directory() -> Iterator[int]:
+    """The descriptor of the lock directory, whose errors say which that is."""
+    path = lock_directory()
+    try:
+        directory = _open_directory(path)
+        try:
+            yield directory
+        finally:
+            os.close(directory)
+    except UnsafeLockError:
+        raise
+    except OSError as error:
+        raise OSError(
+            f"{path} cannot hold the locks of devices: {error}; set {DIRECTORY_VARIABLE} to a folder that can"
+        ) from error
 
 
 def _wait_for_any(directory: int, names: Sequence[str]) -> tuple[str, int]:

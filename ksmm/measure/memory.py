@@ -119,9 +119,12 @@ def product_bytes(problem: Problem, implementation: str) -> int:
 def shortage(needed: int, device_type: str) -> str | None:
     """None if so many bytes fit on the host, else a reason; CUDA is left to say so itself, since it can be caught.
 
-    The host's kernel ends a process that touches more memory than there is, so it must not be let come to that.
+    The host's kernel ends a process that touches more memory than there is, so it must not be let come to that. Of more
+    bytes than a tensor can have CUDA is not asked: that is another error.
     """
-    available = available_bytes(device_type) if device_type == "cpu" else None
-    if available is None or needed <= 0.9 * available:
+    if device_type != "cpu" and needed < 2**63:
+        return None
+    available = available_bytes(device_type)
+    if needed <= 0.9 * available:
         return None
     return f"needs about {needed / 2**30:.1f} GiB, {available / 2**30:.1f} GiB are available"

@@ -90,6 +90,8 @@ def read_tuning(path: Path) -> TuningFile:
         TuningError: it is not one, or not whole.
         OSError: it cannot be read.
     """
+    if path.is_dir():
+        raise TuningError(f"the tuning file {path} is a folder; name a file in it, with KSMM_TUNING_FILE or --output")
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:  # JSON, UTF-8

@@ -113,12 +113,13 @@ def _knowledge(slug: str, name: str) -> dict[Key, tuple[Choice, ...]]:
 
 def _read(path: Path, device_name: str) -> list[tuple[Key, Choice]]:
     """The choices of a file; none, with a warning, if it is broken or another device's."""
-    if not device_name or not path.is_file():
+    if not device_name or not (path.is_file() or path.is_dir()):
         return []
     try:
         tuning = read_tuning(path)
     except (TuningError, OSError) as error:
-        logger.warning("%s; it is ignored: remove it, or run: python -m ksmm tune", error)
+        advice = "" if path.is_dir() else ": remove it, or run: python -m ksmm tune"
+        logger.warning("%s; it is ignored%s", error, advice)
         return []
     if tuning.device_name != device_name:
         logger.warning("the tuning file %s is of %s; on %s it is ignored", path, tuning.device_name, device_name)

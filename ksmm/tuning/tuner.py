@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-import torch
-
 from ksmm.implementations import get_implementation
+from ksmm.measure import memory
 from ksmm.measure.bench import PoisonedDeviceError
 from ksmm.measure.check import Reference
+from ksmm.measure.errors import one_line
 from ksmm.measure.files import prepare_folder
 from ksmm.measure.idle import wait_until_idle
 from ksmm.measure.job import deadline_seconds
@@ -123,7 +123,7 @@ def _tune_all(
         if not again and _is_known(task, tuning, number):
             outcome.known += 1
             continue
-        if time.monotonic() > deadline:
+        if time.monotonic() >= deadline:
             outcome.left += 1
             continue
         problem = task.problem
@@ -143,27 +143,35 @@ def _tune_all(
 
 def _tune(task: Task, number: int, protocol: Protocol, reference: Reference, watch: Watch) -> Entry | None:
     """The entry of one problem; None, with a warning, if none of the kernel's configurations could be timed."""
-    name = str(task)
+    name, problem = str(task), task.problem
+    shortage = memory.shortage(
+        memory.operand_bytes(problem) + memory.product_bytes(problem, "kernel"), problem.device_type
+    )
+    if shortage is not None:
+        logger.warning("%s: out of memory: %s", task, shortage)
+        return None
     watched = functools.partial(watch.running, name)
-    contest = Contest(task.problem, task.precision == "strict", protocol, reference, watch.excluded(name), watched)
+    contest = Contest(problem, task.precision == "strict", protocol, reference, watch.excluded(name), watched)
     try:
         ranking = contest.run()
     except PoisonedDeviceError as error:
         watch.add(name, contest.running, error.measurement.reason)
         raise
-    except torch.OutOfMemoryError as error:
-        logger.warning("%s: out of memory (%s)", task, str(error).splitlines()[0])
+    except (RuntimeError, MemoryError) as error:
+        if not memory.is_out_of_memory(error):
+            raise
+        logger.warning("%s: out of memory (%s)", task, one_line(error))
         return None
     if ranking is None:
         logger.warning("%s: no configuration of the kernel could be timed", task)
         return None
-    first, last = bucket(task.problem.batch_size)
-    pattern, dtype, layout, precision = key_of(task.problem, task.precision)
+    first, last = bucket(problem.batch_size)
+    pattern, dtype, layout, precision = key_of(problem, task.precision)
     return Entry(
         pattern=pattern,
         first_batch=first,
         last_batch=last,
-        batch_size=task.problem.batch_size,
+        batch_size=problem.batch_size,
         dtype=dtype,
         layout=layout,
         precision=precision,

@@ -129,6 +129,20 @@ def test_what_is_no_lock_file_is_not_waited_on_or_emptied(make):
         pass
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+@pytest.mark.parametrize("folder", ["/proc", "/proc/locks of ksmm"])
+def test_a_directory_that_cannot_hold_locks_is_named_and_so_is_the_variable(folder, monkeypatch):
+    monkeypatch.setenv(lock_files.DIRECTORY_VARIABLE, folder)
+    said = rf"^{folder} cannot hold the locks of devices: .*; set KSMM_LOCK_DIRECTORY to a folder that can$"
+    with pytest.raises(OSError, match=said), lock.device_lock("cpu"):
+        pass
+
+
+def test_an_error_while_the_lock_is_held_is_not_the_directorys():
+    with pytest.raises(OSError, match=r"^a full disk$"), lock.device_lock("cpu"):
+        raise OSError("a full disk")
+
+
 def test_a_link_in_the_place_of_the_directory_is_not_followed(tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")

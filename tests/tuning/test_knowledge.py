@@ -88,6 +88,15 @@ def test_a_broken_file_is_ignored_with_one_warning(own_file: Path, caplog, conte
     assert "it is ignored: remove it, or run: python -m ksmm tune" in record.message
 
 
+def test_a_folder_in_the_files_place_is_ignored_with_a_warning(own_file: Path, caplog) -> None:
+    own_file.mkdir(parents=True)
+    with caplog.at_level(logging.WARNING):
+        assert known(*PROBLEM, "", "cpu") == ()
+    (record,) = caplog.records
+    assert "mine.json is a folder; name a file in it" in record.message
+    assert record.message.endswith("it is ignored")
+
+
 def test_another_devices_file_is_ignored_with_a_warning(own_file: Path, caplog) -> None:
     write_tuning(own_file, tuning_file(ENTRY, name="Difference Engine"))
     with caplog.at_level(logging.WARNING):

@@ -25,6 +25,39 @@ def test_another_device_is_refused(tmp_path, script):
     assert list(tmp_path.iterdir()) == []
 
 
+OF_A_JOB = ["--patterns", "1,4,2,1", "--device-type", "cpu"]
+WRITTEN = ["--record", "x.json", "--journal", "journal"]
+JOBS = {
+    "time_patterns": [*OF_A_JOB, "--batch-size", "4", *WRITTEN],
+    "energy_patterns": [*OF_A_JOB, "--batch-size", "4", *WRITTEN],
+    "tune_kernel": [*OPTIONS["tune_kernel"], "--device-type", "cpu"],
+}
+
+
+@pytest.mark.parametrize(
+    ("script", "wrong", "said"),
+    [
+        ("time_patterns", ["--batch-size", "0"], "argument --batch-size: 0 is less than 1"),
+        ("time_patterns", ["--patterns", "1,2"], "pattern '1,2' is not four integers separated by commas"),
+        ("time_patterns", ["--implementations", "abacus"], "argument --implementations: invalid choice: 'abacus'"),
+        ("time_patterns", ["--protocol", "{"], "argument --protocol: '{' is not JSON: "),
+        ("time_patterns", ["--protocol", "[1]"], "argument --protocol: '[1]' is not a JSON object"),
+        ("energy_patterns", ["--energy-protocol", '{"samples": 0}'], "key samples is 0; it must be"),
+        ("tune_kernel", ["--batch-sizes", "0"], "argument --batch-sizes: 0 is less than 1"),
+        ("tune_kernel", ["--dtypes", "half"], "argument --dtypes: invalid choice: 'half'"),
+        ("tune_kernel", ["--layouts", "last"], "argument --layouts: invalid choice: 'last'"),
+        ("tune_kernel", ["--protocol", '{"samples": 1}'], "unknown protocol key 'samples'; choose among min_samples"),
+        ("tune_kernel", ["--max-seconds", "nan"], "argument --max-seconds: nan is not 0 or more seconds"),
+    ],
+)
+def test_a_wrong_argument_is_named(tmp_path, script, wrong, said):
+    command = [sys.executable, ROOT / "workflow" / "scripts" / f"{script}.py", *JOBS[script], *wrong]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr.splitlines()[-1]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_cannot_be_tuned_is_said_in_one_line(tmp_path):
     """A journal that was cut off; without a kernel, that there is none."""
     (tmp_path / "j.json").write_text("{")

@@ -38,6 +38,17 @@ def measurements(finished_run, tmp_path) -> Path:
     return device.parent
 
 
+def test_nothing_is_measured_of_a_published_device(tmp_path):
+    config = {"device": "nvidia-h200", "measurements": str(ROOT / "measurements")}
+    done = run_snakemake(tmp_path, "tune", "--dry-run", config=config)
+    assert done.returncode != 0
+    said = (
+        "config key device is 'nvidia-h200', a published device, of which nothing is measured: there is no target tune"
+    )
+    assert said in done.stdout
+    assert "InputFunctionException" not in done.stdout
+
+
 def test_published_records_are_drawn_and_left_alone(finished_run, measurements, tmp_path):
     results, _ = finished_run
     folder = tmp_path / "working directory"

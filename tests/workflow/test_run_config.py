@@ -97,6 +97,12 @@ def test_the_default_measures_energy_on_150_patterns_of_a_gpu_in_both_precisions
         ("cpu.bach_size", 16, ["cpu.bach_size is unknown", "did you mean cpu.batch_size?"]),
         ("cpu.batch_size", -3, ["cpu.batch_size is -3", "at least 1"]),
         ("cpu.batch_size", 2.5, ["cpu.batch_size is 2.5", "integer"]),
+        ("cpu.batch_size", 512.0, ["cpu.batch_size is 512.0", "of type integer, so write 512"]),
+        ("cpu.batch_size", True, ["cpu.batch_size is True", "of type integer"]),
+        ("patterns_per_job", 2.0, ["patterns_per_job is 2.0", "of type integer, so write 2"]),
+        ("cpu.patterns.sample", 3.0, ["cpu.patterns.sample is 3.0", "integer or null, so write 3"]),
+        ("protocol.min_samples", 10.0, ["protocol.min_samples is 10.0", "write 10"]),
+        ("tuning.batch_sizes", [5.0], ["tuning.batch_sizes.0 is 5.0", "write 5"]),
         ("cpu.batch_size", "16", ["cpu.batch_size is '16'", "integer"]),
         ("cuda.dtypes", ["float8"], ["cuda.dtypes.0 is 'float8'", "float32, float16, bfloat16"]),
         ("cuda.dtypes", [], ["cuda.dtypes is []", "at least 1"]),
@@ -170,7 +176,9 @@ def test_what_the_command_line_leaves_as_text_is_what_it_says():
     assert (config["tuning"]["batch_sizes"], config["protocol"]["max_seconds"]) == ([16, 32], 0.5)
 
 
-@pytest.mark.parametrize(("key", "value"), [("energy.measure", "maybe"), ("cpu.batch_size", "2.5"), ("cpu", "{}")])
+@pytest.mark.parametrize(
+    ("key", "value"), [("energy.measure", "maybe"), ("cpu.batch_size", "2.5"), ("cpu.batch_size", "2.0"), ("cpu", "{}")]
+)
 def test_text_that_is_nothing_else_is_refused_as_it_stands(key, value):
     with pytest.raises(ConfigError, match=rf"{key} is '{value}'; it must be of type"):
         config_values.understand(changed(preset("test"), key, value))

@@ -24,12 +24,13 @@ import torch
 from nsight_compute import METRICS, CountingError, profile, read_launches, row_of
 
 import ksmm
+from ksmm.cli_arguments import parsed_pattern, positive_integer
 from ksmm.implementations import get_implementation
 from ksmm.measure import provenance
 from ksmm.measure.files import write_atomically
 from ksmm.measure.inputs import make_inputs
 from ksmm.measure.lock import DeviceAbsentError, device_lock
-from ksmm.problem import Problem, parse_dtype
+from ksmm.problem import DTYPES, Problem, parse_dtype
 
 TASK_COLUMNS = ("pattern", "batch_size", "dtype", "layout", "implementation")
 PROVENANCE_COLUMNS = ("device_name", "commit", "kernel_hash")
@@ -43,7 +44,7 @@ def main() -> None:
     """Command line of this script."""
     arguments = parse_arguments()
     tasks = [
-        dict(zip(TASK_COLUMNS, (pattern, arguments.batch_size, dtype, layout, implementation), strict=True))
+        dict(zip(TASK_COLUMNS, (str(pattern), arguments.batch_size, dtype, layout, implementation), strict=True))
         for pattern, dtype, layout, implementation in itertools.product(
             arguments.patterns, arguments.dtypes, arguments.layouts, arguments.implementations
         )
@@ -68,12 +69,14 @@ def main() -> None:
 def parse_arguments() -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--patterns", nargs="+", default=list(PATTERNS), help="a,b,c,d ...")
-    parser.add_argument("--batch-size", type=int, required=True)
+    parser.add_argument("--patterns", nargs="+", type=parsed_pattern, default=PATTERNS, help="a,b,c,d ...")
+    parser.add_argument("--batch-size", type=positive_integer, required=True)
     parser.add_argument("--device", help="what the GPU must be, e.g. nvidia-h200; by default any is counted on")
-    parser.add_argument("--dtypes", nargs="+", required=True, help="float32, float16, bfloat16")
-    parser.add_argument("--layouts", nargs="+", default=list(ksmm.LAYOUTS), help="batch_first, batch_last")
-    parser.add_argument("--implementations", nargs="+", default=["kernel", "kernel_strict"])
+    parser.add_argument("--dtypes", nargs="+", choices=list(DTYPES), required=True)
+    parser.add_argument("--layouts", nargs="+", choices=ksmm.LAYOUTS, default=list(ksmm.LAYOUTS))
+    parser.add_argument(
+        "--implementations", nargs="+", choices=list(ksmm.implementations()), default=["kernel", "kernel_strict"]
+    )
     parser.add_argument("--output", type=Path, required=True, help="CSV file to write")
     return parser.parse_args()
 

@@ -8,23 +8,26 @@ Where the device has no energy counter, all of them are skipped at once, for tha
 """
 
 import argparse
-import json
 
 import time_patterns
 
+from ksmm.cli_arguments import parameters
 from ksmm.measure.energy_protocol import EnergyProtocol
 from ksmm.measure.energy_study import EnergyStudy
-from ksmm.measure.protocol import Protocol
 
 
 def main() -> None:
     """Command line of this script."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     time_patterns.add_arguments(parser)
-    parser.add_argument("--energy-protocol", type=json.loads, default={}, help='JSON, e.g. {"samples": 10}')
+    parser.add_argument(
+        "--energy-protocol",
+        type=parameters(EnergyProtocol.from_mapping),
+        default=EnergyProtocol(),
+        help='JSON, e.g. {"samples": 10}',
+    )
     arguments = parser.parse_args()
-    energy_protocol = EnergyProtocol.from_mapping(arguments.energy_protocol)
-    time_patterns.run(arguments, EnergyStudy(Protocol.from_mapping(arguments.protocol), energy_protocol))
+    time_patterns.run(arguments, EnergyStudy(arguments.protocol, arguments.energy_protocol))
 
 
 if __name__ == "__main__":

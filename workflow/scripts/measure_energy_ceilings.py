@@ -4,16 +4,17 @@ python workflow/scripts/measure_energy_ceilings.py --device-type cuda --dtypes f
 """
 
 import argparse
-import json
 import logging
 from pathlib import Path
 
 from time_patterns import stopped_in_one_line
 
+from ksmm.cli_arguments import parameters, seconds
 from ksmm.measure.energy_ceilings import measure_energy_ceilings
 from ksmm.measure.energy_counter import CounterError
 from ksmm.measure.energy_protocol import EnergyProtocol
 from ksmm.measure.provenance import check_device
+from ksmm.problem import DTYPES
 
 
 def main() -> None:
@@ -21,18 +22,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device-type", choices=["cpu", "cuda"], required=True)
     parser.add_argument("--device", help="what the device must be, e.g. nvidia-h200; by default any is measured")
-    parser.add_argument("--dtypes", nargs="+", required=True, help="float32, float16, bfloat16")
-    parser.add_argument("--energy-protocol", type=json.loads, default={}, help='JSON, e.g. {"samples": 10}')
+    parser.add_argument("--dtypes", nargs="+", choices=list(DTYPES), required=True)
+    parser.add_argument(
+        "--energy-protocol",
+        type=parameters(EnergyProtocol.from_mapping),
+        default=EnergyProtocol(),
+        help='JSON, e.g. {"samples": 10}',
+    )
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
-    parser.add_argument("--busy-gpu-max-wait-s", type=float, default=0.0, help="wait so long for a GPU in use")
+    parser.add_argument("--busy-gpu-max-wait-s", type=seconds, default=0.0, help="wait so long for a GPU in use")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    protocol = EnergyProtocol.from_mapping(arguments.energy_protocol)
     wait_s = arguments.busy_gpu_max_wait_s
     try:
         with stopped_in_one_line(arguments.record.stem):
             check_device(arguments.device_type, arguments.device)
-            measure_energy_ceilings(arguments.device_type, arguments.dtypes, protocol, arguments.record, wait_s)
+            measure_energy_ceilings(
+                arguments.device_type, arguments.dtypes, arguments.energy_protocol, arguments.record, wait_s
+            )
     except CounterError as error:
         raise SystemExit(f"error: {error}; no energy ceilings were written, run this again") from None
 

@@ -7,11 +7,11 @@ What was measured when the script was stopped is in the journal, and is not meas
 """
 
 import argparse
-import json
 from pathlib import Path
 
 from time_patterns import log_scheduler, log_to, stopped_in_one_line
 
+from ksmm.cli_arguments import parameters, seconds
 from ksmm.measure.job import reexecute
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.provenance import check_device
@@ -32,7 +32,7 @@ def main() -> None:
         run_job(
             entries(arguments.subject, *kinds),
             device_type=arguments.device_type,
-            protocol=Protocol.from_mapping(arguments.protocol),
+            protocol=arguments.protocol,
             record=arguments.record,
             journal=arguments.journal,
             keep_journal=arguments.keep_journal,
@@ -51,11 +51,13 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--accuracy-classes", choices=list(CLASSES), nargs="+", default=["strict"])
     parser.add_argument("--implementations", nargs="+", default=["kernel", "bmm"], help="of Kronecker-sparse layers")
     parser.add_argument("--modes", choices=MODES, nargs="+", default=["eager"])
-    parser.add_argument("--protocol", type=json.loads, default={}, help='JSON, e.g. {"min_samples": 10}')
+    parser.add_argument(
+        "--protocol", type=parameters(Protocol.from_mapping), default=Protocol(), help='JSON, e.g. {"min_samples": 10}'
+    )
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
     parser.add_argument("--journal", type=Path, required=True, help="folder for what is measured before the end")
     parser.add_argument("--keep-journal", action="store_true", help="leave it to aggregate_networks.py to clear it")
-    parser.add_argument("--busy-gpu-max-wait-s", type=float, default=0.0, help="wait so long for a GPU in use")
+    parser.add_argument("--busy-gpu-max-wait-s", type=seconds, default=0.0, help="wait so long for a GPU in use")
     parser.add_argument("--log", type=Path, help="file to log to instead of stderr")
     return parser.parse_args()
 

@@ -9,7 +9,6 @@ What was profiled when the script was stopped is in the journal, and is not prof
 import argparse
 import csv
 import io
-import json
 import logging
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 from time_patterns import stopped_in_one_line
 
+from ksmm.cli_arguments import parameters, seconds
 from ksmm.measure import provenance
 from ksmm.measure.attempt import Attempts
 from ksmm.measure.files import prepare_folder, write_atomically
@@ -37,9 +37,14 @@ def main() -> None:
     parser.add_argument("--device-type", choices=["cpu", "cuda"], required=True)
     parser.add_argument("--accuracy-classes", choices=list(CLASSES), nargs="+", default=["strict"])
     parser.add_argument("--implementation", default="kernel", help="of Kronecker-sparse layers")
-    parser.add_argument("--protocol", type=json.loads, default={}, help='of whole passes: JSON, {"max_seconds": 3}')
+    parser.add_argument(
+        "--protocol",
+        type=parameters(Protocol.from_mapping),
+        default=Protocol(),
+        help='of whole passes: JSON, {"max_seconds": 3}',
+    )
     parser.add_argument("--device", help="what the device must be, e.g. nvidia-h200; by default any is measured")
-    parser.add_argument("--busy-gpu-max-wait-s", type=float, default=0.0, help="wait so long for a GPU in use")
+    parser.add_argument("--busy-gpu-max-wait-s", type=seconds, default=0.0, help="wait so long for a GPU in use")
     parser.add_argument("--output", type=Path, required=True, help="CSV file to write")
     parser.add_argument("--journal", type=Path, help="folder for what is profiled before the end (beside the output)")
     arguments = parser.parse_args()
@@ -51,7 +56,7 @@ def main() -> None:
 
 def profile_all(arguments: argparse.Namespace) -> None:
     """Profiles all networks with the device locked, and writes the table."""
-    protocol = Protocol.from_mapping(arguments.protocol)
+    protocol = arguments.protocol
     entries = profiled_entries(arguments.size, arguments.accuracy_classes, arguments.implementation)
     journal = Journal(arguments.journal or arguments.output.with_suffix(".journal"), Profile)
     prepare_folder(journal.folder)

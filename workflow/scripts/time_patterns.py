@@ -9,7 +9,6 @@ With --jobs, one line on stderr says how far the run is; every measurement is lo
 
 import argparse
 import contextlib
-import json
 import logging
 import os
 import sys
@@ -17,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import ksmm
+from ksmm.cli_arguments import parameters, parsed_pattern, positive_integer, seconds
 from ksmm.measure.job import reexecute, run_job
 from ksmm.measure.lock import DeviceAbsentError
 from ksmm.measure.measurement import utc_now
@@ -24,6 +24,7 @@ from ksmm.measure.progress import progress_line
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.provenance import check_device
 from ksmm.measure.study import Study
+from ksmm.problem import DTYPES
 
 
 def main() -> None:
@@ -31,7 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_arguments(parser)
     arguments = parser.parse_args()
-    run(arguments, Study(Protocol.from_mapping(arguments.protocol)))
+    run(arguments, Study(arguments.protocol))
 
 
 def run(arguments: argparse.Namespace, study: Study) -> None:
@@ -83,19 +84,21 @@ def stopped_in_one_line(job: str, *others: type[Exception]) -> Iterator[None]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options that every job has."""
-    parser.add_argument("--patterns", type=ksmm.Pattern.parse, nargs="+", required=True, help="a,b,c,d ...")
+    parser.add_argument("--patterns", type=parsed_pattern, nargs="+", required=True, help="a,b,c,d ...")
     parser.add_argument("--device-type", choices=["cpu", "cuda"], required=True)
     parser.add_argument("--device", help="what the device must be, e.g. nvidia-h200; by default any is measured")
-    parser.add_argument("--batch-size", type=int, required=True)
-    parser.add_argument("--dtypes", nargs="+", default=["float32"], help="float32, float16, bfloat16")
-    parser.add_argument("--layouts", nargs="+", default=list(ksmm.LAYOUTS), help="batch_first, batch_last")
-    parser.add_argument("--implementations", nargs="+", default=["all"], help="their names, or all")
-    parser.add_argument("--protocol", type=json.loads, default={}, help='JSON, e.g. {"min_samples": 10}')
+    parser.add_argument("--batch-size", type=positive_integer, required=True)
+    parser.add_argument("--dtypes", nargs="+", choices=list(DTYPES), default=["float32"])
+    parser.add_argument("--layouts", nargs="+", choices=ksmm.LAYOUTS, default=list(ksmm.LAYOUTS))
+    parser.add_argument("--implementations", nargs="+", choices=["all", *ksmm.implementations()], default=["all"])
+    parser.add_argument(
+        "--protocol", type=parameters(Protocol.from_mapping), default=Protocol(), help='JSON, e.g. {"min_samples": 10}'
+    )
     parser.add_argument("--record", type=Path, required=True, help="JSON file to write")
     parser.add_argument("--journal", type=Path, required=True, help="folder for what is measured before the end")
     parser.add_argument("--keep-journal", action="store_true", help="leave it to aggregate.py to clear the journal")
-    parser.add_argument("--busy-gpu-max-wait-s", type=float, default=0.0, help="wait so long for a GPU in use")
-    parser.add_argument("--jobs", type=int, help="number of jobs whose records go to the same folder")
+    parser.add_argument("--busy-gpu-max-wait-s", type=seconds, default=0.0, help="wait so long for a GPU in use")
+    parser.add_argument("--jobs", type=positive_integer, help="number of jobs whose records go to the same folder")
     parser.add_argument("--log", type=Path, help="file to log to instead of stderr")
 
 

@@ -8,17 +8,18 @@ it is copied to the output. What there was no time for is left to another run wi
 """
 
 import argparse
-import json
 import logging
 from pathlib import Path
 
 from time_patterns import stopped_in_one_line
 
 import ksmm
+from ksmm.cli_arguments import parameters, parsed_pattern, positive_integer, seconds
 from ksmm.measure.bench import PoisonedDeviceError
 from ksmm.measure.job import reexecute
 from ksmm.measure.protocol import Protocol
 from ksmm.measure.provenance import check_device
+from ksmm.problem import DTYPES
 from ksmm.tuning.contest import NothingToTuneError
 from ksmm.tuning.file import TuningError, read_tuning, write_tuning
 from ksmm.tuning.tasks import list_tasks
@@ -38,7 +39,7 @@ def main() -> None:
             outcome = tune(
                 tasks,
                 arguments.journal,
-                protocol=Protocol.from_mapping(arguments.protocol),
+                protocol=arguments.protocol,
                 max_seconds=arguments.max_seconds,
                 busy_gpu_max_wait_s=arguments.busy_gpu_max_wait_s,
                 restart=reexecute,
@@ -54,15 +55,17 @@ def main() -> None:
 def parse_arguments() -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--patterns", type=ksmm.Pattern.parse, nargs="+", required=True, help="a,b,c,d ...")
+    parser.add_argument("--patterns", type=parsed_pattern, nargs="+", required=True, help="a,b,c,d ...")
     parser.add_argument("--device-type", choices=["cpu", "cuda"], required=True)
     parser.add_argument("--device", help="what the device must be, e.g. nvidia-h200; by default any is measured")
-    parser.add_argument("--batch-sizes", type=int, nargs="+", required=True)
-    parser.add_argument("--dtypes", nargs="+", default=["float32"], help="float32, float16, bfloat16")
-    parser.add_argument("--layouts", nargs="+", default=list(ksmm.LAYOUTS), help="batch_first, batch_last")
-    parser.add_argument("--protocol", type=json.loads, default={}, help='JSON, e.g. {"min_samples": 10}')
-    parser.add_argument("--max-seconds", type=float, default=float("inf"), help="begin no problem later")
-    parser.add_argument("--busy-gpu-max-wait-s", type=float, default=0.0, help="wait so long for a GPU in use")
+    parser.add_argument("--batch-sizes", type=positive_integer, nargs="+", required=True)
+    parser.add_argument("--dtypes", nargs="+", choices=list(DTYPES), default=["float32"])
+    parser.add_argument("--layouts", nargs="+", choices=ksmm.LAYOUTS, default=list(ksmm.LAYOUTS))
+    parser.add_argument(
+        "--protocol", type=parameters(Protocol.from_mapping), default=Protocol(), help='JSON, e.g. {"min_samples": 10}'
+    )
+    parser.add_argument("--max-seconds", type=seconds, default=float("inf"), help="begin no problem later")
+    parser.add_argument("--busy-gpu-max-wait-s", type=seconds, default=0.0, help="wait so long for a GPU in use")
     parser.add_argument("--journal", type=Path, required=True, help="tuning file that outlives a run that is stopped")
     parser.add_argument("--output", type=Path, required=True, help="tuning file to write at the end")
     return parser.parse_args()
