@@ -24,6 +24,7 @@ from ksmm.operands import (
     is_transformed,
     restore_batch,
 )
+from ksmm.pair import multiply_pair
 from ksmm.patterns import Chain, Pattern
 from ksmm.problem import check_layout
 from ksmm.reference import to_dense
@@ -147,6 +148,10 @@ class KSLinear(nn.Module):
 
     def _multiply(self, x: torch.Tensor) -> torch.Tensor:
         *weights, last = reversed(self._modules["factors"]())
+        if len(weights) == 1 and self.layout == "batch_first":
+            y = multiply_pair(x, weights[0], last, self.implementation, self._bias())
+            if y is not None:
+                return y
         for weight in weights:
             x = ks_matmul(x, weight, self.layout, self.implementation)
         return ks_matmul(x, last, self.layout, self.implementation, self._bias())
