@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[1]
+BENCHMARKS = ROOT / "benchmarks"
 
 
 def load_script(name: str) -> ModuleType:
@@ -24,3 +26,9 @@ def load_script(name: str) -> ModuleType:
     finally:
         sys.path.remove(str(path.parent))
     return module
+
+
+def run_benchmark(script: str, *options: object) -> subprocess.CompletedProcess[str]:
+    """A script of benchmarks/, run as a program to its end."""
+    command = [sys.executable, str(BENCHMARKS / f"{script}.py"), *map(str, options)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)

@@ -29,32 +29,30 @@ def tuned(monkeypatch: pytest.MonkeyPatch):
     functional._choices.cache_clear()
 
 
+def recorded(monkeypatch: pytest.MonkeyPatch, method: str) -> list[str]:
+    """The implementations whose method is called, as it happens."""
+    seen: list[str] = []
+    for kind in (Bmm, Dense):
+        own = getattr(kind, method)
+
+        def recording(self, *operands, original=own):
+            seen.append(self.name)
+            return original(self, *operands)
+
+        monkeypatch.setattr(kind, method, recording)
+    return seen
+
+
 @pytest.fixture
 def packed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The implementations that pack a weight, as it happens."""
-    seen: list[str] = []
-    for kind in (Bmm, Dense):
-
-        def pack(self, weight, layout, original=kind.pack):
-            seen.append(self.name)
-            return original(self, weight, layout)
-
-        monkeypatch.setattr(kind, "pack", pack)
-    return seen
+    return recorded(monkeypatch, "pack")
 
 
 @pytest.fixture
 def multiplied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The implementations that multiply, as it happens."""
-    seen: list[str] = []
-    for kind in (Bmm, Dense):
-
-        def matmul(self, packed, x, original=kind.matmul):
-            seen.append(self.name)
-            return original(self, packed, x)
-
-        monkeypatch.setattr(kind, "matmul", matmul)
-    return seen
+    return recorded(monkeypatch, "matmul")
 
 
 @pytest.mark.parametrize("layout", ksmm.LAYOUTS)

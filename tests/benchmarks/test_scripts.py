@@ -16,12 +16,10 @@ import pytest
 import torch
 
 from ksmm.implementations import get_implementation
-from ksmm.measure.protocol import Protocol
 from ksmm.patterns import Pattern
 from ksmm.problem import DTYPES, LAYOUTS, Problem
 from ksmm.table import read_table, write_table
-
-FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
+from tests.scripts import BENCHMARKS, ROOT, run_benchmark
 
 
 @pytest.mark.parametrize(
@@ -43,7 +41,7 @@ def test_a_number_for_every_problem(script: str, rows: int, last: str) -> None:
     options = ["--dtype", "float32", "--batches" if script in ("chains", "gradient_parts") else "--batch", "80"]
     options += [] if script == "chains" else ["--patterns", "2,16,16,4"]
     options += ["--rounds", "2"] if script == "cpu_rivals" else ["--device", "cpu", "--max-seconds", "0.002"]
-    command = [sys.executable, str(FOLDER / f"{script}.py"), *options]
+    command = [sys.executable, str(BENCHMARKS / f"{script}.py"), *options]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     table = list(csv.DictReader(io.StringIO(output)))
     assert len(table) == rows
@@ -51,11 +49,6 @@ def test_a_number_for_every_problem(script: str, rows: int, last: str) -> None:
 
 
 TINY = ["few_rows", "--device", "cpu", "--dtype", "float32", "--patterns", "2,16,16,4", "--max-seconds", "0.002"]
-
-
-def run(script: str, *options: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(FOLDER / f"{script}.py"), *map(str, options)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def two_trees(folder: Path, script: str) -> list[str]:
@@ -69,8 +62,8 @@ def two_trees(folder: Path, script: str) -> list[str]:
 @pytest.mark.usefixtures("kernel_library")
 @pytest.mark.parametrize("device", ["cpu"])
 def test_two_builds_in_turns() -> None:
-    tree = str(FOLDER.parent)
-    done = run("builds_in_turns", tree, tree, "--rounds", "2", "--", *TINY, "--batches", "8", "80")
+    tree = str(ROOT)
+    done = run_benchmark("builds_in_turns", tree, tree, "--rounds", "2", "--", *TINY, "--batches", "8", "80")
     assert done.returncode == 0, done.stderr
     table = list(csv.DictReader(io.StringIO(done.stdout)))
     assert [(row["pattern"], row["batch_size"]) for row in table] == [("2,16,16,4", "8"), ("2,16,16,4", "80")]
@@ -88,7 +81,7 @@ print("pattern,time_s")
 print("any,", {"before": 2, "after": 1}[tree])
 """
     trees = two_trees(tmp_path, script)
-    done = run("builds_in_turns", *trees, "--rounds", "3", "--", "own", str(tmp_path / "order"))
+    done = run_benchmark("builds_in_turns", *trees, "--rounds", "3", "--", "own", str(tmp_path / "order"))
     assert (tmp_path / "order").read_text().split() == ["before", "after", "after", "before", "before", "after"]
     (row,) = csv.DictReader(io.StringIO(done.stdout))
     assert (row["first_s"], row["second_s"], row["second_over_first"]) == ("2", "1", "0.5")
@@ -101,7 +94,9 @@ print("pattern,chosen,time_s,without_s")
 print("any,one,7,2" if before else "any,two,8,1")
 """
     trees = two_trees(tmp_path, script)
-    (row,) = csv.DictReader(io.StringIO(run("builds_in_turns", *trees, "--column", "without_s", "--", "own").stdout))
+    (row,) = csv.DictReader(
+        io.StringIO(run_benchmark("builds_in_turns", *trees, "--column", "without_s", "--", "own").stdout)
+    )
     assert (row["first_s"], row["second_s"], row["second_over_first"]) == ("2", "1", "0.5")
 
 
@@ -121,14 +116,14 @@ print("any,one,7,2" if before else "any,two,8,1")
     ],
 )
 def test_what_builds_in_turns_cannot_compare_is_named(options: list[str], said: str) -> None:
-    done = run("builds_in_turns", str(FOLDER.parent), str(FOLDER.parent), *options)
+    done = run_benchmark("builds_in_turns", str(ROOT), str(ROOT), *options)
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_the_host_time_of_every_layer() -> None:
-    command = [sys.executable, str(FOLDER / "host_time.py"), "--device", "cpu", "--dtype", "bfloat16"]
+    command = [sys.executable, str(BENCHMARKS / "host_time.py"), "--device", "cpu", "--dtype", "bfloat16"]
     command += ["--calls", "2", "--rounds", "1"]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     table = list(csv.DictReader(io.StringIO(output)))
@@ -138,17 +133,17 @@ def test_the_host_time_of_every_layer() -> None:
 
 
 def test_the_times_of_the_tuning_that_ships() -> None:
-    command = [sys.executable, str(FOLDER / "tuned_times.py")]
+    command = [sys.executable, str(BENCHMARKS / "tuned_times.py")]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     table = list(csv.DictReader(io.StringIO(output)))
     assert {(row["dtype"], row["layout"]) for row in table} == set(itertools.product(DTYPES, LAYOUTS))
     assert all(float(row["best_rival_over_time"]) > 0 for row in table)
-    ceilings = json.loads((FOLDER.parent / "measurements/nvidia-h200/ceilings.json").read_text())["operations_per_s"]
+    ceilings = json.loads((ROOT / "measurements/nvidia-h200/ceilings.json").read_text())["operations_per_s"]
     for row in table:  # a dtype that the published run did not have has no ceiling
         assert float(row["time_over_roofline"]) > 0 if row["dtype"] in ceilings else row["time_over_roofline"] == ""
 
 
-PUBLISHED = FOLDER.parent / "measurements" / "nvidia-h200"
+PUBLISHED = ROOT / "measurements" / "nvidia-h200"
 
 
 def test_two_published_runs(tmp_path: Path) -> None:
@@ -156,7 +151,7 @@ def test_two_published_runs(tmp_path: Path) -> None:
     wide = (table.dtype == "float16") & (table.layout == "batch_last") & (table.implementation == "kernel")
     table.loc[wide & (table.c == 384), "median_s"] *= 2
     write_table(table, tmp_path / "time.csv")
-    done = run("two_runs", PUBLISHED, tmp_path, "--by", "dtype", "c", "--where", "implementation == 'kernel'")
+    done = run_benchmark("two_runs", PUBLISHED, tmp_path, "--by", "dtype", "c", "--where", "implementation == 'kernel'")
     rows = {(row["dtype"], row["c"]): row for row in csv.DictReader(io.StringIO(done.stdout))}
     in_both_layouts, changed = rows["float16", "384"], rows["float16", "96"]
     assert (in_both_layouts["tenth"], in_both_layouts["ninetieth"]) == ("1", "2")
@@ -166,7 +161,7 @@ def test_two_published_runs(tmp_path: Path) -> None:
 
 def test_a_published_run_names_configurations() -> None:
     where = "layout == 'batch_last' and dtype == 'float16' and configuration == configuration_before and mebibytes > 64"
-    done = run("two_runs", PUBLISHED, PUBLISHED, "--by", "implementation", "configuration", "--where", where)
+    done = run_benchmark("two_runs", PUBLISHED, PUBLISHED, "--by", "implementation", "configuration", "--where", where)
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert {row["configuration"] for row in rows if row["implementation"] == "kernel"} >= {"gemm wide 192"}
     assert {row["configuration"] for row in rows if row["implementation"] == "bmm"} == {""}
@@ -175,7 +170,7 @@ def test_a_published_run_names_configurations() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([PUBLISHED, FOLDER], f"{FOLDER / 'time.csv'} is not there"),
+        ([PUBLISHED, BENCHMARKS], f"{BENCHMARKS / 'time.csv'} is not there"),
         ([PUBLISHED, PUBLISHED, "--by", "colour"], "not colour"),
         ([PUBLISHED, PUBLISHED, "--where", "colour > 1"], "'colour' is not defined"),
         ([PUBLISHED, PUBLISHED, "--where", "b >"], "invalid syntax"),
@@ -185,7 +180,7 @@ def test_a_published_run_names_configurations() -> None:
     ],
 )
 def test_runs_that_cannot_be_compared(options: list[object], said: str) -> None:
-    done = run("two_runs", *options)
+    done = run_benchmark("two_runs", *options)
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
@@ -199,7 +194,7 @@ def test_where_the_kernel_is_least_ahead(tmp_path: Path) -> None:
     table.loc[problem & rival, "median_s"] = of_kernel / 2  # and no time of a graph, which would count instead
     table.loc[problem, "cuda_graph_median_s"] = float("nan")
     write_table(table, tmp_path / "time.csv")
-    done = run("least_ahead", tmp_path / "time.csv", "--most", "1")
+    done = run_benchmark("least_ahead", tmp_path / "time.csv", "--most", "1")
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert {(row["dtype"], row["layout"]) for row in rows} == set(itertools.product(DTYPES, LAYOUTS))
     asked = {"dtype": "float16", "layout": "batch_last", "in_graphs": "no"}
@@ -218,7 +213,7 @@ def test_what_has_no_rivals_to_compare_is_named(tmp_path: Path) -> None:
         ("time.csv", "kernel has no time in"),
         ("several.csv", "more than one batch_size: 25088, 8"),
     ):
-        done = run("least_ahead", tmp_path / file)
+        done = run_benchmark("least_ahead", tmp_path / file)
         assert done.returncode == 2
         assert said in done.stderr
         assert "Traceback" not in done.stderr
@@ -237,7 +232,7 @@ def test_register_banks_of_multiply_adds(tmp_path: Path) -> None:
         /*0000*/                   FFMA R12, RZ, R4, R12 ;
 """
     )
-    command = [sys.executable, str(FOLDER / "register_banks.py"), str(code)]
+    command = [sys.executable, str(BENCHMARKS / "register_banks.py"), str(code)]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     first, second = csv.DictReader(io.StringIO(output))
     # 1, 2, 8: two banks, 2 cycles; 4, 9; 4, 10: one bank, 2 cycles; nothing that is not there yet
@@ -253,7 +248,7 @@ def test_register_banks_of_multiply_adds(tmp_path: Path) -> None:
 
 
 def test_the_model_of_truncated_sums_errs_as_the_device_does() -> None:
-    command = [sys.executable, str(FOLDER / "truncated_sums.py"), "--rows", "2000", "--c", "48"]
+    command = [sys.executable, str(BENCHMARKS / "truncated_sums.py"), "--rows", "2000", "--c", "48"]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     found = {
         (row["operands"], row["fresh"]): float(row["error_over_strict"])
@@ -286,7 +281,7 @@ def test_the_cost_models_choice_against_what_few_rows_measured(tmp_path: Path) -
         "for pattern in sys.argv[5:]: print(pattern, 'one', '1.0', 'other', '2.0', sep='\\t')\n"
     )
     program.chmod(0o755)
-    command = [sys.executable, str(FOLDER / "cost_model.py"), str(program), "--measured", str(measured)]
+    command = [sys.executable, str(BENCHMARKS / "cost_model.py"), str(program), "--measured", str(measured)]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     first, second = csv.DictReader(io.StringIO(output))
     assert (first["batch_size"], first["problems"], first["known"]) == ("77", "2", "2")
@@ -296,7 +291,7 @@ def test_the_cost_models_choice_against_what_few_rows_measured(tmp_path: Path) -
 
 @pytest.mark.parametrize("following", ["same", "others", "chain"])
 def test_what_the_products_in_a_row_multiply(following: str, monkeypatch) -> None:
-    monkeypatch.syspath_prepend(str(FOLDER))
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
     one_after_another = importlib.import_module("few_rows").one_after_another
     taken, made = [], []
 
@@ -320,7 +315,7 @@ def test_what_the_products_in_a_row_multiply(following: str, monkeypatch) -> Non
 @pytest.mark.parametrize("device", ["cpu"])
 @pytest.mark.parametrize("following", ["others", "chain"])
 def test_a_time_of_products_with_other_x(following: str) -> None:
-    command = [sys.executable, str(FOLDER / "few_rows.py"), *TINY[1:], "--batches", "8", "--x", following]
+    command = [sys.executable, str(BENCHMARKS / "few_rows.py"), *TINY[1:], "--batches", "8", "--x", following]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     (row,) = csv.DictReader(io.StringIO(output))
     assert float(row["time_s"]) > 0
@@ -337,156 +332,14 @@ def test_a_time_of_products_with_other_x(following: str) -> None:
     ],
 )
 def test_what_few_rows_cannot_measure_is_named(options: list[str], said: str) -> None:
-    command = [sys.executable, str(FOLDER / "few_rows.py"), *TINY[1:], "--batches", "8", *options]
+    command = [sys.executable, str(BENCHMARKS / "few_rows.py"), *TINY[1:], "--batches", "8", *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.usefixtures("kernel_library")
-@pytest.mark.parametrize("device", ["cpu"])
-def test_small_problems_beside_batched_products() -> None:
-    sizes = ["--patterns", "2,16,16,4", "2,16,16,1", "--batches", "1", "8", "--dtypes", "float32", "bfloat16"]
-    done = run("small_problems", "--device", "cpu", *sizes, "--rounds", "2", "--max-seconds", "0.001")
-    assert done.returncode == 0, done.stderr
-    rows = list(csv.DictReader(io.StringIO(done.stdout)))
-    assert len(rows) == 2 * 2 * 2 * len(LAYOUTS)
-    for row in rows:
-        assert row["how"] == "launched", "a CPU has no CUDA graphs"
-        rivals = [float(row[name]) for name in ("bmm_s", "bmm_strided_s") if row[name]]
-        assert len(rivals) == (1 if row["layout"] == "batch_first" and row["pattern"] == "2,16,16,4" else 2)
-        assert float(row["kernel_over_best"]) == pytest.approx(float(row["kernel_s"]) / min(rivals), rel=1e-2)
-    said = done.stderr.splitlines()
-    assert [line.split(":")[0] for line in said] == [
-        f"launched, {dtype}, {layout}" for dtype in ("float32", "bfloat16") for layout in LAYOUTS
-    ]
-    assert all(line.endswith("of 4") for line in said)
-
-
-@pytest.mark.cuda
-@pytest.mark.usefixtures("kernel_library")
-@pytest.mark.parametrize("device", ["cuda"])
-def test_small_problems_from_graphs() -> None:
-    sizes = ["--patterns", "2,64,64,1", "--batches", "8", "--dtypes", "float16"]
-    done = run("small_problems", *sizes, "--rounds", "2", "--max-seconds", "0.001")
-    assert done.returncode == 0, done.stderr
-    rows = list(csv.DictReader(io.StringIO(done.stdout)))
-    assert [row["how"] for row in rows] == ["launched", "graph"] * len(LAYOUTS)
-    assert all(float(row[name]) > 0 for row in rows for name in ("kernel_s", "bmm_s", "bmm_strided_s"))
-
-
-@pytest.mark.usefixtures("kernel_library")
-@pytest.mark.parametrize("device", ["cpu"])
-def test_all_implementations_where_tf32_is_allowed() -> None:
-    sizes = ["--patterns", "2,16,16,4", "--batch", "80", "--layouts", "batch_last"]
-    done = run("tf32", "--device", "cpu", *sizes, "--rounds", "2", "--max-seconds", "0.001")
-    assert done.returncode == 0, done.stderr
-    (row,) = csv.DictReader(io.StringIO(done.stdout))
-    rivals = [float(row[f"{name}_s"]) for name in ("bmm", "bmm_strided", "einsum", "dense")]
-    assert float(row["kernel_over_best"]) == pytest.approx(float(row["kernel_s"]) / min(rivals), rel=1e-2)
-
-
-def test_tf32_is_allowed_while_it_is_measured(monkeypatch) -> None:
-    monkeypatch.syspath_prepend(str(FOLDER))
-    script = importlib.import_module("tf32")
-    allowed = []
-    monkeypatch.setattr(
-        script, "seconds_without_launch", lambda *_: allowed.append(torch.backends.cuda.matmul.allow_tf32) or 1.0
-    )
-    monkeypatch.setattr(script, "IMPLEMENTATIONS", ("bmm", "einsum"))
-    problem = Problem(Pattern(2, 16, 16, 4), 8, DTYPES["float32"], "batch_last")
-    assert script.times_of_problem(problem, Protocol(), rounds=2) == {"bmm": [1.0, 1.0], "einsum": [1.0, 1.0]}
-    assert allowed == [True] * 4
-    assert not torch.backends.cuda.matmul.allow_tf32
-
-
-def test_every_second_turn_is_in_reverse(monkeypatch) -> None:
-    monkeypatch.syspath_prepend(str(FOLDER))
-    side_by_side = importlib.import_module("side_by_side")
-    order = []
-    measurements = {name: lambda name=name: order.append(name) or len(order) for name in ("kernel", "bmm", "dense")}
-    times = side_by_side.in_turns(measurements, 2)
-    assert order == ["kernel", "bmm", "dense", "dense", "bmm", "kernel"]
-    assert times == {"kernel": [1, 6], "bmm": [2, 5], "dense": [3, 4]}
-    cells, ratio = side_by_side.times_and_ratio({"kernel": [2.0], "bmm": [8.0, 4.0, 4.0]}, ("kernel", "bmm", "dense"))
-    assert (cells, ratio) == (["2", "4", ""], 0.5)
-
-
-@pytest.mark.usefixtures("kernel_library")
-@pytest.mark.parametrize("device", ["cpu"])
-@pytest.mark.parametrize("script", ["small_problems", "tf32"])
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--rounds", "0"], "argument --rounds: 0 is less than 1"),
-        (["--max-seconds", "0"], "argument --max-seconds: 0 is not above 0"),
-        (["--patterns", "2,16,16"], "argument --patterns: pattern '2,16,16' is not four integers"),
-    ],
-)
-def test_what_cannot_be_compared_side_by_side_is_named(script: str, options: list[str], said: str) -> None:
-    done = run(script, "--device", "cpu", *options)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-ON_A_DEVICE = (
-    "biases",
-    "chains",
-    "few_rows",
-    "gradient_parts",
-    "gradients",
-    "kept_weights",
-    "off_grid",
-    "small_problems",
-    "tf32",
-)
-"""Those whose option --device is cuda unless it is given."""
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-@pytest.mark.parametrize("script", ON_A_DEVICE)
-def test_a_device_that_is_not_there_is_named(script: str) -> None:
-    done = run(script)
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].endswith(
-        "argument --device: PyTorch sees no CUDA device here; measure on the CPU with --device cpu"
-    )
-
-
-@pytest.mark.parametrize(
-    ("script", "options", "said"),
-    [
-        ("host_time", ["--device", "cpu", "--calls", "0"], "argument --calls: 0 is less than 1"),
-        ("host_time", ["--device", "cpu", "--rows", "-1"], "argument --rows: -1 is less than 1"),
-        ("host_time", ["--device", "cpu", "--rounds", "many"], "argument --rounds: 'many' is not an integer"),
-        ("gradients", ["--device", "cpu", "--max-seconds", "nan"], "argument --max-seconds: nan is not above 0"),
-        ("biases", ["--device", "cpu", "--max-seconds", "inf"], "inf is not a finite number of seconds"),
-        ("biases", ["--device", "cpu", "--batch", "0"], "argument --batch: 0 is less than 1"),
-        ("gradient_parts", ["--device", "cpu", "--parts", "-5"], "argument --parts: -5 is less than -1"),
-        ("off_grid", ["--device", "cpu", "--implementation", "bmm_strided"], "bmm_strided does not take 4,64,64,16"),
-        ("cpu_rivals", ["--sample", "0"], "argument --sample: 0 is less than 1"),
-        ("cpu_rivals", ["--largest", "1"], "no pattern of the benchmark is as small as --largest 1"),
-        ("truncated_sums", ["--rows", "0"], "argument --rows: 0 is less than 1"),
-        ("least_ahead", ["time.csv", "--most", "-1"], "argument --most: -1 is less than 0"),
-        ("cost_model", ["/nope"], "argument program: /nope is no program; compile it from cost_model.cu"),
-        ("cost_model", [sys.executable, "--measured", "/nope"], "No such file or directory: '/nope'"),
-        ("cost_model", [sys.executable], "failed (2): "),
-        ("register_banks", ["/nope"], "/nope is not code as nvdisasm writes it: "),
-        ("builds_in_turns", [], "the following arguments are required: first, second, script"),
-        ("tuned_times", ["--of", "everything"], "unrecognized arguments: --of everything"),
-    ],
-)
-def test_a_wrong_argument_is_named(script: str, options: list[str], said: str) -> None:
-    done = run(script, *options)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout.count("\n") <= 1, "no number is written"
-
-
 def test_a_script_that_writes_nothing_has_no_column(tmp_path: Path) -> None:
-    done = run("builds_in_turns", *two_trees(tmp_path, ""), "--", "own")
+    done = run_benchmark("builds_in_turns", *two_trees(tmp_path, ""), "--", "own")
     assert done.returncode == 2
     assert "own has no column time_s; name one of none with --column" in done.stderr
