@@ -72,9 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return parsed.command(parsed)
     except (_BadInputError, DeviceAbsentError, NothingToTuneError, TuningError, UpstreamError, OSError) as error:
-        sys.stderr.write(
-            f"python -m ksmm: {' '.join(str(error).splitlines())}\n"
-        )  # others' messages have several lines
+        message = " ".join(str(error).splitlines())  # those of other packages have several lines
+        sys.stderr.write(f"python -m ksmm: {message}\n")
         return 2
     except KeyboardInterrupt:
         return 130

@@ -45,13 +45,10 @@ def ks_matmul(
     alone. Under autocast all are cast as for nn.Linear.
 
     Precision: on Hopper GPUs, and on CPUs with AMX, "kernel" multiplies float32 on the matrix units, in a compensated
-    form. Its error is no larger than that of float32 multiply-adds in nearly all cases: up to 1.01 times theirs was
-    measured where a few large entries of x make up each sum, up to 1.06 times where x is spread over thirty powers of
-    ten and the weight over six, and entries of x below 4e-31 lose digits (docs/float32.md, docs/cpu.md). Badly scaled
-    weights it leaves to multiply-adds, on GPUs at 3 to 5 times the time of "kernel_strict", which takes multiply-adds
-    alone, and is "kernel" where that has no other precision: in 16 bits, and on CPUs without AMX. With
-    `torch.backends.cuda.matmul.fp32_precision = "tf32"`, or `allow_tf32`, "kernel" is plain TF32 on Hopper GPUs, and
-    "kernel_strict" is not.
+    form whose error is no larger than that of multiply-adds in nearly all cases (docs/float32.md, docs/cpu.md: up to
+    1.06 times theirs, and x below 4e-31 loses digits). Badly scaled weights it leaves to multiply-adds, on GPUs at 3 to
+    5 times the time of "kernel_strict", which is multiply-adds alone, and "kernel" where that is so, too. PyTorch's
+    switches for TF32 (`torch.backends.cuda.matmul`) make "kernel" plain TF32 on Hopper GPUs.
 
     >>> x, weight = torch.randn(10, 96), torch.randn(1, 192, 48, 2)
     >>> ks_matmul(x, weight).shape

@@ -138,8 +138,10 @@ class Kernel(Implementation):
         if not torch.compiler.is_compiling():
             try:
                 return remembered_number(*asked)
-            except TypeError:  # symbolic sizes, as make_fx has them, have no hash
-                pass
+            except TypeError:
+                if all(type(size) is int for size in (*weight.shape, batch_size)):
+                    raise
+                # else symbolic, as make_fx has sizes, which have no hash
         return _configuration_compiled(*asked)
 
     def matmul_in(self, configuration: int, packed: Packed, x: torch.Tensor) -> torch.Tensor:
