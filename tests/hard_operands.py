@@ -26,9 +26,9 @@ KINDS = (
 )
 
 
-def badly_scaled(tensor: torch.Tensor) -> torch.Tensor:
-    """Magnitudes spread over 30 powers of ten."""
-    return tensor * torch.empty_like(tensor).uniform_(-15, 15).mul_(math.log(10)).exp_()
+def badly_scaled(tensor: torch.Tensor, powers: float = 15) -> torch.Tensor:
+    """Magnitudes spread over so many powers of ten to either side."""
+    return tensor * torch.empty_like(tensor).uniform_(-powers, powers).mul_(math.log(10)).exp_()
 
 
 def cancelling(x: torch.Tensor, pattern: Pattern, layout: str) -> torch.Tensor:

@@ -11,7 +11,7 @@ from ksmm import Pattern, ks_matmul
 from ksmm.problem import LAYOUTS, Problem
 from ksmm.reference import reference_matmul, relative_error
 from tests.cuda.products import assert_close_where_finite, inputs, put_infinities, stored_as
-from tests.hard_operands import KINDS, error, of_kind, row_of, with_one_badly_scaled_row
+from tests.hard_operands import KINDS, badly_scaled, error, of_kind, row_of, with_one_badly_scaled_row
 from tests.shapes import expected
 
 pytestmark = pytest.mark.cuda
@@ -22,15 +22,24 @@ every_pattern = pytest.mark.parametrize("entries", PATTERNS, ids=str)
 every_layout = pytest.mark.parametrize("layout", LAYOUTS)
 
 
-def by_matrix_units(operator, x: torch.Tensor, weight: torch.Tensor, layout: str) -> dict[str, torch.Tensor]:
-    """The product in every configuration but the strict ones, by name; skips where there is no other."""
+def by_configuration(operator, x: torch.Tensor, weight: torch.Tensor, layout: str) -> dict[str, torch.Tensor]:
+    """The product in every configuration, by name."""
     packed = stored_as(weight, "packed")
     entries = [entry.split(" ", 1) for entry in torch.ops.ksmm.configurations(x, packed, layout)]
-    others = [(int(n), name) for n, name in entries if not name.endswith("strict")]
-    found = {name: operator(x, packed, layout, None, "default", n) for n, name in others}
+    return {name: operator(x, packed, layout, None, "default", int(n)) for n, name in entries}
+
+
+def with_matrix_units(products: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Those of configurations that have them; skips where there is none."""
+    found = {name: y for name, y in products.items() if name != "few" and not name.endswith("strict")}
     if not found:
-        pytest.skip("this device has no configuration for float32 but the strict one")
+        pytest.skip("this device has no configuration for float32 with matrix units")
     return found
+
+
+def by_matrix_units(operator, x: torch.Tensor, weight: torch.Tensor, layout: str) -> dict[str, torch.Tensor]:
+    """The product in every configuration that has matrix units, by name; skips where there is none."""
+    return with_matrix_units(by_configuration(operator, x, weight, layout))
 
 
 @every_pattern
@@ -38,11 +47,45 @@ def by_matrix_units(operator, x: torch.Tensor, weight: torch.Tensor, layout: str
 @pytest.mark.parametrize("kind", KINDS)
 def test_default_is_as_exact_as_strict(operator, layout: str, entries: tuple[int, ...], kind: str) -> None:
     x, weight = of_kind(kind, Pattern(*entries), layout, 512, "cuda")
-    strict = error(operator(x, weight, layout, None, "strict"), x, weight, layout)
-    found = {name: error(y, x, weight, layout) for name, y in by_matrix_units(operator, x, weight, layout).items()}
+    products = by_configuration(operator, x, weight, layout)
+    strict = error(products["strict"], x, weight, layout)
+    found = {name: error(y, x, weight, layout) for name, y in products.items()}
     # a sixteenth of X makes up each sum: strict's best case but for badly scaled weights, multiplied as strict does
     allowed = 1.03 * strict if kind == "few large" else strict
     assert max(found.values()) <= allowed, f"strict {strict}, {found}"
+
+
+@pytest.mark.parametrize("c", [48, 52, 60, 64, 68, 72, 76, 80, 84, 96])
+@pytest.mark.parametrize("d", [1, 2, 4, 8, 16])
+@every_layout
+def test_weights_that_are_less_badly_scaled_than_x(operator, layout: str, d: int, c: int) -> None:
+    """Too little for anything to look for it, the most that the matrix units have to get right."""
+    x, weight = of_kind("badly scaled X", Pattern(2, 64, c, d), layout, 1024, "cuda")
+    weight = badly_scaled(weight, 3)
+    products = by_configuration(operator, x, weight, layout)
+    strict = error(products["strict"], x, weight, layout)
+    found = {name: error(y, x, weight, layout) for name, y in products.items()}
+    assert max(found.values()) <= strict, f"strict {strict}, {found}"
+
+
+@pytest.mark.parametrize("entries", [(1, 64, 8, 4), (2, 48, 20, 1), (1, 40, 28, 7), (3, 33, 5, 2)], ids=str)
+@pytest.mark.parametrize("batch_size", [1, 3, 29, 77])
+@every_layout
+def test_short_sums_of_few_rows_are_strict(operator, layout: str, batch_size: int, entries: tuple[int, ...]) -> None:
+    x, weight = of_kind("badly scaled", Pattern(*entries), layout, batch_size, "cuda")
+    products = by_configuration(operator, x, weight, layout)
+    assert torch.equal(products["few"], products["strict"])
+
+
+@pytest.mark.parametrize("entries", [(1, 64, 32, 4), (2, 48, 40, 1), *PATTERNS], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+@every_layout
+def test_few_rows_are_as_exact_as_strict(operator, layout: str, kind: str, entries: tuple[int, ...]) -> None:
+    """By the kernel for them, which multiplies no more than eight rows at a time."""
+    x, weight = of_kind(kind, Pattern(*entries), layout, 1024, "cuda")
+    products = by_configuration(operator, x, weight, layout)
+    few, strict = (error(products[name], x, weight, layout) for name in ("few", "strict"))
+    assert few <= strict
 
 
 @every_pattern
@@ -54,8 +97,9 @@ def test_one_badly_scaled_row_of_the_weight(operator, layout: str, entries: tupl
     def error_of_row(y: torch.Tensor) -> float:
         return error(row_of(y, pattern, r, layout), x, row, layout)
 
-    strict = error_of_row(operator(x, weight, layout, None, "strict"))
-    found = {name: error_of_row(y) for name, y in by_matrix_units(operator, x, weight, layout).items()}
+    products = by_configuration(operator, x, weight, layout)
+    strict = error_of_row(products["strict"])
+    found = {name: error_of_row(y) for name, y in products.items()}
     assert max(found.values()) <= strict, f"strict {strict}, {found}"
 
 
@@ -63,9 +107,9 @@ def test_one_badly_scaled_row_of_the_weight(operator, layout: str, entries: tupl
 @every_layout
 def test_badly_scaled_weights_are_multiplied_as_strict_does(operator, layout: str, entries: tuple[int, ...]) -> None:
     x, weight = of_kind("badly scaled W", Pattern(*entries), layout, 517, "cuda")
-    strict = operator(x, weight, layout, None, "strict")
-    found = by_matrix_units(operator, x, weight, layout)
-    assert not [name for name, y in found.items() if not torch.equal(y, strict)]
+    products = by_configuration(operator, x, weight, layout)
+    found = with_matrix_units(products)
+    assert not [name for name, y in found.items() if not torch.equal(y, products["strict"])]
 
 
 @every_layout
@@ -77,7 +121,7 @@ def test_an_infinite_weight_wherever_it_is(operator, layout: str) -> None:
         infinite = weight.clone()
         infinite[0, r, k, j] = torch.inf
         expected_rows = row_of(reference_matmul(infinite.double(), x.double(), layout), pattern, r, layout)
-        for name, y in by_matrix_units(operator, x, infinite, layout).items():
+        for name, y in by_configuration(operator, x, infinite, layout).items():
             rows = row_of(y, pattern, r, layout).double()
             assert torch.equal(rows.isinf(), expected_rows.isinf()), (name, r, j)
             assert torch.equal(rows[rows.isinf()], expected_rows[rows.isinf()]), (name, r, j)
@@ -119,7 +163,7 @@ def test_infinities_and_nan_in_tf32(operator, of: str, layout: str, entries: tup
     weight = torch.where(weight == 0, torch.ones_like(weight), weight)
     put_infinities(x if of == "x" else weight, 5)
     reference = expected(x, weight, layout, None)
-    for name, y in by_matrix_units(operator, x, weight, layout).items():
+    for name, y in by_configuration(operator, x, weight, layout).items():
         assert_close_where_finite(y, reference, 2e-3, name)
 
 

@@ -2,6 +2,7 @@
 // take.
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "arrange.cuh"
 #include "few.h"
@@ -12,11 +13,7 @@ namespace ksmm::few {
 namespace {
 
 constexpr int most_shared_bytes = 48 * 1024;
-constexpr int64_t handful = 32;  // rows
-
-// More than a handful only in 16 bits, where the output's rounding is the error: in float32 dot products that lanes
-// share are up to 1.04 times as far off as those of one thread where c is 64 and less, and badly scaled.
-int64_t most_batch(Dtype dtype) { return dtype == Dtype::float32 ? handful : 1024; }
+constexpr int64_t handful = 32, most_batch = 1024;  // rows
 
 int rows_of(const Problem& problem) {
   return problem.batch >= 8 ? 8 : problem.batch > 2 ? 4 : static_cast<int>(problem.batch);
@@ -35,14 +32,14 @@ int shift_of(const Problem& problem) {
 }
 
 bool takes(const Problem& problem, const Operands&, const Machine&) {
-  return problem.batch > 0 && problem.batch <= most_batch(problem.dtype) &&
-         shared_bytes(problem, 0) <= most_shared_bytes;
+  return problem.batch > 0 && problem.batch <= most_batch && shared_bytes(problem, 0) <= most_shared_bytes;
 }
 
-// So many lanes share a dot product that each has at least one vector of it.
+// So many lanes share a dot product that each has at least one vector of it. A short one in float32 is one lane's,
+// which adds up as strict does: of so few products the sums of each lane are as inexact as those of one.
 int lanes_of(const Problem& problem) {
   const int64_t vectors = padded_c(problem) * size_of(problem.dtype) / 16;
-  return vectors >= 32 ? 32 : vectors >= 16 ? 16 : 8;
+  return vectors >= 32 ? 32 : vectors >= 16 ? 16 : vectors >= 8 || problem.dtype != Dtype::float32 ? 8 : 1;
 }
 
 // r of a block: two pairs of them for each group of lanes, or one where there are too few to occupy all
@@ -123,8 +120,11 @@ cudaError_t launch_rows(const Problem& problem, const Operands& operands, const 
   switch (lanes_of(problem)) {
     case 32: return launch_lanes<T, N, 32>(problem, operands, machine, stream);
     case 16: return launch_lanes<T, N, 16>(problem, operands, machine, stream);
-    default: return launch_lanes<T, N, 8>(problem, operands, machine, stream);
+    case 8: return launch_lanes<T, N, 8>(problem, operands, machine, stream);
+    default: break;
   }
+  if constexpr (std::is_same_v<T, float>) return launch_lanes<T, N, 1>(problem, operands, machine, stream);
+  return cudaErrorInvalidValue;
 }
 
 template <class T>

@@ -7,7 +7,9 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
+#include "few_sums.cuh"
 #include "hopper/overlap.cuh"
 #include "number.cuh"
 
@@ -116,9 +118,9 @@ __device__ inline void prefetch_weights(const FewTask& task, int64_t i, int64_t 
   }
 }
 
-// The sums of both r of a pair for N rows, complete in all lanes of the group.
+// What a lane adds to the sums of both r of a pair for N rows, in the order (r, n).
 template <class T, int N, int LANES>
-__device__ inline void multiply_pair(float (&sums)[rows_at_a_time][N], const Bits<T>* const (&rows)[rows_at_a_time],
+__device__ inline void multiply_pair(float (&sums)[rows_at_a_time * N], const Bits<T>* const (&rows)[rows_at_a_time],
                                      const Bits<T>* x, const FewTask& task) {
   constexpr int size = vector_size<T>;
   for (int k = threadIdx.x % LANES * size; k < task.padded_c; k += LANES * size) {
@@ -134,16 +136,29 @@ __device__ inline void multiply_pair(float (&sums)[rows_at_a_time][N], const Bit
       for (int at = 0; at < size; ++at)
 #pragma unroll
         for (int next = 0; next < rows_at_a_time; ++next)
-          sums[next][n] = fmaf(to_float<T>(vector.bits[at]), numbers[next][at], sums[next][n]);
+          sums[next * N + n] = fmaf(to_float<T>(vector.bits[at]), numbers[next][at], sums[next * N + n]);
     }
   }
+}
+
+// Adds up what the lanes of a group have, and stores it: each lane what it keeps (share_sums), of the r and n there
+// are.
+template <class T, int N, int LANES>
+__device__ inline void store_pair(float (&sums)[rows_at_a_time * N], const FewTask& task, int64_t feature, int64_t n0,
+                                  int rows) {
+  constexpr bool compensated = std::is_same_v<T, float>;
+  constexpr int all = rows_at_a_time * N, kept = all > LANES ? all / LANES : 1, sharers = LANES > all ? LANES / all : 1;
+  float lost[all] = {};
+  share_sums<compensated, all, LANES>(sums, lost);
+  const int lane = static_cast<int>(threadIdx.x) % LANES;
+  if (lane % sharers != 0) return;
 #pragma unroll
-  for (int next = 0; next < rows_at_a_time; ++next)
-#pragma unroll
-    for (int n = 0; n < N; ++n)
-#pragma unroll
-      for (int offset = LANES / 2; offset > 0; offset /= 2)
-        sums[next][n] += __shfl_xor_sync(~0u, sums[next][n], offset);
+  for (int at = 0; at < kept; ++at) {
+    const int own = lane / sharers * kept + at, n = own % N, next = own / N;
+    if (n0 + n < task.batch && next < rows)
+      static_cast<Bits<T>*>(task.y)[(n0 + n) * task.y_n + (feature + next * task.d) * task.y_j] =
+          to_bits<T>(with_lost(sums[at], lost[at]));
+  }
 }
 
 template <class T, int N, int LANES>
@@ -169,27 +184,20 @@ __global__ void __launch_bounds__(threads, 4) few_kernel(const FewTask task) {
 #pragma unroll
     for (int next = 0; next < rows_at_a_time; ++next)
       rows[next] = weight + j * task.w_j + min(r + next, task.b - 1) * task.w_r;
-    float sums[rows_at_a_time][N] = {};
+    float sums[rows_at_a_time * N] = {};
     if (task.bias != nullptr && lane == 0) {  // it comes beside W; behind the sums all would wait for it
 #pragma unroll
       for (int next = 0; next < rows_at_a_time; ++next) {
         const int64_t feature = (i * task.b + min(r + next, task.b - 1)) * task.d + j;
         const float bias = to_float<T>(read_only(static_cast<const Bits<T>*>(task.bias) + feature));
 #pragma unroll
-        for (int n = 0; n < N; ++n) sums[next][n] = bias;
+        for (int n = 0; n < N; ++n) sums[next * N + n] = bias;
       }
     }
     multiply_pair<T, N, LANES>(sums, rows, shared + plane * task.pitch, task);
-    if (first + group >= all || j0 + plane >= task.d) continue;
-#pragma unroll
-    for (int next = 0; next < rows_at_a_time; ++next) {
-      if (r + next >= min(task.b, r0 + task.rows)) continue;
-      const int64_t feature = (i * task.b + r + next) * task.d + j;
-#pragma unroll
-      for (int n = 0; n < N; ++n)
-        if (lane == n && n0 + n < task.batch)
-          static_cast<Bits<T>*>(task.y)[(n0 + n) * task.y_n + feature * task.y_j] = to_bits<T>(sums[next][n]);
-    }
+    const bool there = first + group < all && j0 + plane < task.d;
+    const int64_t own = there ? min(task.b, r0 + task.rows) - r : 0;
+    store_pair<T, N, LANES>(sums, task, (i * task.b + r) * task.d + j, n0, static_cast<int>(own));
   }
 }
 
