@@ -109,7 +109,7 @@ struct HalvesConfiguration {
                                    handed_out};
     if (error == cudaSuccess) error = launch_tile<Tile>(problem, used, machine, stream, halves);
     if (error != cudaSuccess) return error;
-    return launch_tile<typename InParts::Any>(problem, used, machine, stream, halves);
+    return InParts::launch_parts(problem, used, machine, stream, halves);
   }
 
   // Tiles that are handed out in turn need their counter set to zero each time, which preparing W does: never before.

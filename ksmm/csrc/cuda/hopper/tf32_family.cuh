@@ -16,17 +16,15 @@ struct Tf32Configuration {
   using Tile = Tf32Tile<ACCESS, PLANES, BLOCKS, ROWS, SPLIT, K, FRESH, ARITHMETIC>;
   using Any = Tile<Arithmetic::parts>;
 
-  // Below 64 of c sums of 32 products err more than multiply-adds do, where X is badly scaled; of 16 they take longer.
-  static constexpr int c_of_longer_sums = 64;
-  static constexpr bool has_shorter_sums = FRESH == 32 && ACCESS != Access::rows;
-  using ShorterSums =
-      Tf32Tile<ACCESS, PLANES, BLOCKS, ROWS, SPLIT, K, has_shorter_sums ? 16 : FRESH, Arithmetic::parts>;
+  // Below 80 of c sums of 32 products err more than multiply-adds do, where X is badly scaled; of 16 they take longer.
+  static constexpr int c_of_longer_sums = 80;
+  using ShorterSums = Tf32Tile<ACCESS, PLANES, BLOCKS, ROWS, SPLIT, K, 16, Arithmetic::parts>;
 
   static bool suits(const Problem& problem) {
     if (problem.dtype != Dtype::float32 || problem.precision == Precision::strict) return false;
     if (problem.c > INT32_MAX / problem.d || problem.b > INT32_MAX / problem.d || problem.a > INT32_MAX) return false;
-    // so few products multiply-adds sum more exactly, where X is badly scaled, or as fast as sums of 16
-    const int least_c = FRESH == 32 && !has_shorter_sums ? c_of_longer_sums : 48;
+    // so few products multiply-adds sum more exactly, where X is badly scaled, or as fast
+    const int least_c = ACCESS == Access::rows ? 64 : 48;
     if (problem.precision == Precision::compensated && problem.c < least_c) return false;
     switch (ACCESS) {
       // 16 bytes of Y are 4 n
@@ -126,8 +124,15 @@ struct Tf32Configuration {
                             cudaStream_t stream) {
     if (problem.precision != Precision::compensated)
       return launch_tile<Tile<Arithmetic::tf32>>(problem, operands, machine, stream);
-    return problem.c < c_of_longer_sums ? launch_tile<ShorterSums>(problem, operands, machine, stream)
-                                        : launch_tile<Any>(problem, operands, machine, stream);
+    return launch_parts(problem, operands, machine, stream);
+  }
+
+  // All of it, or with halves what those are not exact enough for.
+  template <class... Halves>
+  static cudaError_t launch_parts(const Problem& problem, const Operands& operands, const Machine& machine,
+                                  cudaStream_t stream, const Halves&... halves) {
+    return problem.c < c_of_longer_sums ? launch_tile<ShorterSums>(problem, operands, machine, stream, halves...)
+                                        : launch_tile<Any>(problem, operands, machine, stream, halves...);
   }
 
   static constexpr Configuration as(const char* name) { return {name, true, takes, seconds, launch}; }
