@@ -200,6 +200,7 @@ struct Case {
   bool has_bias;
   bool matrix_units;
   bool large;        // whether float32 gets the tiles of large problems
+  bool small;        // ... or those of small ones
   int shared_limit;  // bytes of shared memory that a block may have
 };
 
@@ -213,19 +214,24 @@ void weight_strides(const Case& s, int64_t* strides) {
 }
 
 template <class T>
-void multiply(const Problem& problem, const Operands& operands, bool matrix_units, bool large, int shared_limit) {
+void multiply(const Problem& problem, const Operands& operands, const Case& s) {
   if constexpr (std::is_same<T, float>::value) {
     // the lower limit stands for the oldest GPUs here
-    const int limit = shared_limit > 99 * 1024 ? shared_limit : 64 * 1024;
-    with_strict_tile(problem, limit, large, [&](auto choice) {
+    const int limit = s.shared_limit > 99 * 1024 ? s.shared_limit : 64 * 1024;
+    const auto run = [&](auto choice) {
       using Tile = typename decltype(choice)::Tile;
       emulate_strict<decltype(choice)::layout, Tile>(make_strict_task<Tile>(problem, operands));
       return 0;
-    });
+    };
+    if (s.small) {
+      with_small_strict_tile(problem, run);
+    } else {
+      with_strict_tile(problem, limit, s.large, run);
+    }
     return;
   } else {
-    if (matrix_units) {
-      with_tensor_tile(problem, shared_limit, [&](auto choice) {
+    if (s.matrix_units) {
+      with_tensor_tile(problem, s.shared_limit, [&](auto choice) {
         using Tile = typename decltype(choice)::Tile;
         constexpr Layout layout = decltype(choice)::layout;
         constexpr int y_vector = TensorStore<T, layout, Tile>::y_vector;
@@ -263,7 +269,7 @@ double check(const Case& s, std::mt19937& random) {
   operands.bias = s.has_bias ? bias.data : nullptr;
   const Problem problem = {s.a, s.b, s.c, s.d, s.batch, Dtype::float32, s.layout};
 
-  multiply<T>(problem, operands, s.matrix_units, s.large, s.shared_limit);
+  multiply<T>(problem, operands, s);
 
   const int64_t* ws = operands.weight_strides;
   double difference = 0, norm = 0;
@@ -300,11 +306,12 @@ bool is_right(const char* name, const Case& s, double tolerance, std::mt19937& r
   const double error = check<T>(s, random);
   if (error < tolerance) return true;
   std::printf(
-      "%s (%ld,%ld,%ld,%ld) batch %ld layout %d padding %ld shift %d order %d bias %d units %d large %d limit %d: "
+      "%s (%ld,%ld,%ld,%ld) batch %ld layout %d padding %ld shift %d order %d bias %d units %d large %d small %d limit "
+      "%d: "
       "error "
       "%g\n",
       name, s.a, s.b, s.c, s.d, s.batch, static_cast<int>(s.layout), s.padding, s.shift, s.order, s.has_bias,
-      s.matrix_units, s.large, s.shared_limit, error);
+      s.matrix_units, s.large, s.small, s.shared_limit, error);
   return false;
 }
 
@@ -320,7 +327,7 @@ int run(const char* name, double tolerance, int count, unsigned seed) {
     Case s;
     s.a = random() % 3 + 1, s.b = any(sizes), s.c = any(sizes), s.d = any(groups), s.batch = any(batches);
     s.layout = index % 2 == 0 ? Layout::batch_first : Layout::batch_last;
-    s.large = random() % 2 == 0;
+    s.large = random() % 2 == 0, s.small = random() % 3 == 0;
     s.shared_limit = random() % 2 == 0 ? 227 * 1024 : 99 * 1024;
     wrong += !is_right<T>(name, with_random_operands(s, random), tolerance, random);
   }
@@ -354,6 +361,7 @@ int run_strict_tiles(int count, unsigned seed) {
     const Shape& shape = is_first ? first[(index - index / 4) % std::size(first)] : last[index / 4 % std::size(last)];
     Case s;
     s.a = 2, s.b = shape.b, s.c = shape.c, s.d = shape.d, s.large = shape.large, s.shared_limit = shape.shared_limit;
+    s.small = random() % 3 == 0;
     s.layout = is_first ? Layout::batch_first : Layout::batch_last;
     s.batch = random() % 2 == 0 ? 256 : 130;
     if (random() % 2 == 0) s.b -= static_cast<int64_t>(random() % 4);

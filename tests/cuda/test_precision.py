@@ -55,7 +55,7 @@ def test_default_is_as_exact_as_strict(operator, layout: str, entries: tuple[int
     assert max(found.values()) <= allowed, f"strict {strict}, {found}"
 
 
-@pytest.mark.parametrize("c", [48, 52, 60, 64, 68, 72, 76, 80, 84, 96])
+@pytest.mark.parametrize("c", [48, 52, 56, 60, 64, 68, 72, 76, 80, 84, 96])
 @pytest.mark.parametrize("d", [1, 2, 4, 8, 16])
 @every_layout
 def test_weights_that_are_less_badly_scaled_than_x(operator, layout: str, d: int, c: int) -> None:
@@ -109,7 +109,10 @@ def test_badly_scaled_weights_are_multiplied_as_strict_does(operator, layout: st
     x, weight = of_kind("badly scaled W", Pattern(*entries), layout, 517, "cuda")
     products = by_configuration(operator, x, weight, layout)
     found = with_matrix_units(products)
-    assert not [name for name, y in found.items() if not torch.equal(y, products["strict"])]
+    # "padded" makes the product that it thinks is the fastest, which may be the one for few rows
+    strict, few = products["strict"], products["few"]
+    others = [name for name, y in found.items() if not torch.equal(y, strict)]
+    assert not [name for name in others if name != "padded" or not torch.equal(found[name], few)]
 
 
 @every_layout

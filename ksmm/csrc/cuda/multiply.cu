@@ -19,6 +19,7 @@
 #include "hopper/three_passes.h"
 #include "padded.h"
 #include "portable.cuh"
+#include "strict_small.h"
 
 namespace ksmm {
 namespace {
@@ -30,7 +31,7 @@ const std::vector<Configuration>& all() {
          {portable_configurations(), gemm_configurations(), hopper::planes_configurations(),
           hopper::three_pass_configurations(), hopper::overlapped_pass_configurations(),
           hopper::exchange_configurations(), tf32_configurations(), hopper::shifted_configurations(),
-          padded_configurations(), few_configurations()})
+          padded_configurations(), few_configurations(), small_strict_configurations()})
       list.insert(list.end(), family.data, family.data + family.count);
     return list;
   }();

@@ -11,6 +11,7 @@
 // turn.
 #pragma once
 
+#include "hopper/overlap.cuh"
 #include "strict_copy.cuh"
 #include "strict_sums.cuh"
 
@@ -100,13 +101,15 @@ struct StrictSteps {
   }
 };
 
-template <Layout LAYOUT, class Tile>
+// OVERLAPS: whether it may begin while the kernel before it ends, and the next one while it does.
+template <Layout LAYOUT, class Tile, bool OVERLAPS = false>
 __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor)
     strict_kernel(const Task<float> task) {
   using Steps = StrictSteps<LAYOUT, Tile>;
   using Sums = StrictSums<LAYOUT, Tile>;
   extern __shared__ __align__(16) float shared[];
   const int thread = static_cast<int>(threadIdx.x);
+  if constexpr (OVERLAPS) hopper::wait_for_kernels_before();
 
   // One tile a block; more where a grid has fewer blocks than there are tiles, and on a part of the device.
   for (int64_t tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
