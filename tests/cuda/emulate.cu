@@ -69,7 +69,7 @@ void emulate_strict(const Task<float>& task) {
     for (int64_t k = 0; k < task.c; k += Tile::k) {
       float* stage = shared->data + k / Tile::k % Tile::stages * Tile::stage_floats;
       for (int index = 0; index < Tile::stage_floats; ++index) stage[index] = NAN;
-      each_thread([&](R&, int thread) { Steps::copy(stage, cursors[thread], task, tile, task.c - k, thread); });
+      each_thread([&](R&, int thread) { Steps::copy(stage, cursors[thread], task, task.c - k, thread); });
       each_thread([&](R& r, int thread) { Steps::multiply(r, stage, thread); });
     }
     each_thread([&](R& r, int thread) { Sums::read_bias(r, task, origin, thread); });

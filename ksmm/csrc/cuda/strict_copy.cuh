@@ -11,18 +11,19 @@
 
 namespace ksmm {
 
-// `floats` (1 or 4) neighbours, or zeros where `valid` is false; `source` is a valid address even then.
+// So many of `floats` (1 or 4) neighbours, 0 for the others; where none is there, `source` may be any address.
 template <int floats>
-KSMM_BOTH void copy_floats(float* target, const uint32_t* source, bool valid) {
+KSMM_BOTH void copy_floats(float* target, const uint32_t* source, int there) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(target));
   if constexpr (floats == 4)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(source) : "memory");
-  else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(address), "l"(source), "r"(valid ? 4 : 0)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(source), "r"(4 * there)
                  : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(address), "l"(source), "r"(4 * there) : "memory");
 #else
-  for (int index = 0; index < floats; ++index) target[index] = valid ? to_float<float>(read_only(source + index)) : 0.f;
+  for (int index = 0; index < floats; ++index)
+    target[index] = index < there ? to_float<float>(read_only(source + index)) : 0.f;
 #endif
 }
 
@@ -30,6 +31,7 @@ KSMM_BOTH void copy_floats(float* target, const uint32_t* source, bool valid) {
 struct Cursor {
   const uint32_t* source;
   int target;
+  int rows;    // of the tile, from the thread's first on, that the operand has; none where it lacks the thread's j
   bool whole;  // whether all of its copies lie inside the operand, as long as the columns do
 };
 
@@ -65,7 +67,8 @@ struct StrictCopy {
                                 bool whole_vectors, int thread) {
     const Place place = first_place(along, thread);
     const bool whole = limits.row == ROWS && place.j < limits.j && (whole_vectors || along != Along::rows);
-    return {origin + offset(place, strides), place.j * PLANE + place.column * PITCH + place.row, whole};
+    return {origin + offset(place, strides), place.j * PLANE + place.column * PITCH + place.row,
+            place.j < limits.j ? limits.row - place.row : 0, whole};
   }
 
   // A step of which all is there.
@@ -77,40 +80,38 @@ struct StrictCopy {
         return;
 #pragma unroll
       for (int column = 0; column < Tile::k; column += columns_at_once, source += columns_at_once * strides.column)
-        copy_floats<4>(target + column * PITCH, source, true);
+        copy_floats<4>(target + column * PITCH, source, 4);
     } else {
 #pragma unroll
       for (int row = 0; row < ROWS; row += rows_at_once, source += rows_at_once * strides.row)
-        copy_floats<1>(target + row, source, true);
+        copy_floats<1>(target + row, source, 1);
     }
   }
 
-  // A step at an edge: what lies outside `limits` becomes 0. valid: any valid address.
+  // A step at an edge: what lies outside of the operand, or of the columns that are left, becomes 0.
   KSMM_BOTH static void copy_part(Along along, float* stage, const Cursor& cursor, const Strides& strides,
-                                  const Place& limits, bool whole_vectors, const uint32_t* valid, int thread) {
+                                  int64_t columns, bool whole_vectors, int thread) {
     const Place place = first_place(along, thread);
     float* target = stage + cursor.target;
     const uint32_t* source = cursor.source;
     if (along == Along::rows) {
       if (place.column >= columns_at_once) return;
-#pragma unroll 1  // short code for the edges
+#pragma unroll 1  // else sums of six planes lie in the wrong banks of registers
       for (int column = 0; column < Tile::k; column += columns_at_once, source += columns_at_once * strides.column) {
-        if (whole_vectors && inside({place.row + 3, place.column + column, place.j}, limits)) {
-          copy_floats<4>(target + column * PITCH, source, true);
+        const int rows = place.column + column < columns ? cursor.rows : 0;
+        if (whole_vectors) {
+          copy_floats<4>(target + column * PITCH, source, rows >= 4 ? 4 : rows > 0 ? rows : 0);
           continue;
         }
-#pragma unroll 1
-        for (int element = 0; element < 4; ++element) {
-          const bool there = inside({place.row + element, place.column + column, place.j}, limits);
-          copy_floats<1>(target + column * PITCH + element, there ? source + element : valid, there);
-        }
+#pragma unroll
+        for (int element = 0; element < 4; ++element)
+          copy_floats<1>(target + column * PITCH + element, source + element, element < rows);
       }
     } else {
-#pragma unroll 1
-      for (int row = 0; row < ROWS; row += rows_at_once, source += rows_at_once * strides.row) {
-        const bool there = inside({place.row + row, place.column, place.j}, limits);
-        copy_floats<1>(target + row, there ? source : valid, there);
-      }
+      const int rows = place.column < columns ? cursor.rows : 0;
+#pragma unroll
+      for (int row = 0; row < ROWS; row += rows_at_once, source += rows_at_once * strides.row)
+        copy_floats<1>(target + row, source, row < rows);
     }
   }
 };

@@ -46,21 +46,15 @@ struct StrictSteps {
   }
 
   // Step 1: the next columns of X and W, of which `columns` are left; there after wait_for_groups and a barrier.
-  KSMM_BOTH static void copy(float* stage, Cursors& cursors, const Task<float>& task, int64_t tile, int64_t columns,
-                             int thread) {
+  KSMM_BOTH static void copy(float* stage, Cursors& cursors, const Task<float>& task, int64_t columns, int thread) {
     const Strides &xs = task.x_strides, &ws = task.weight_strides;
     float* weight = stage + Tile::x_floats;
     if (columns >= Tile::k && cursors.x.whole && cursors.weight.whole) {
       CopyX::copy_whole(x_along == Along::rows, stage, cursors.x, xs, thread);
       CopyWeight::copy_whole(ws.row == 1, weight, cursors.weight, ws, thread);
     } else {
-      const Origin origin = tile_origin(task, tile, Tile::n, Tile::r, Tile::j);
-      const int left_k = left(columns, 0, Tile::k), left_j = left(task.d, origin.j, Tile::j);
-      CopyX::copy_part(x_along, stage, cursors.x, xs, {left(task.batch, origin.n, Tile::n), left_k, left_j},
-                       task.x_vectors, task.x, thread);
-      CopyWeight::copy_part(weight_along(task), weight, cursors.weight, ws,
-                            {left(task.b, origin.r, Tile::r), left_k, left_j}, task.weight_vectors, task.weight,
-                            thread);
+      CopyX::copy_part(x_along, stage, cursors.x, xs, columns, task.x_vectors, thread);
+      CopyWeight::copy_part(weight_along(task), weight, cursors.weight, ws, columns, task.weight_vectors, thread);
     }
     cursors.x.source += Tile::k * xs.column;
     cursors.weight.source += Tile::k * ws.column;
@@ -116,20 +110,25 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
     typename Sums::Registers registers = {};
     typename Steps::Cursors cursors =
         Steps::start(task, tile_origin(task, tile, Tile::n, Tile::r, Tile::j), opaque(thread));
-    constexpr int ahead = Tile::stages - 1;
+    constexpr int ahead = Tile::stages - 1, all_ahead = ahead * Tile::steps * Tile::k;
     int64_t columns = task.c;  // still to be copied
-    for (int stage = 0; stage < ahead; ++stage, columns -= Tile::k) {
-      if (columns > 0)
-        Steps::copy(shared + stage * Tile::stage_floats, cursors, task, opaque(tile), columns, opaque(thread));
+    const auto copy_stage = [&](float* stage) {
+#pragma unroll
+      for (int step = 0; step < Tile::steps; ++step, columns -= Tile::k)
+        if (columns > 0) Steps::copy(stage + step * Tile::step_floats, cursors, task, columns, opaque(thread));
       commit_copies();
-    }
+    };
+    for (int stage = 0; stage < ahead; ++stage) copy_stage(shared + stage * Tile::stage_floats);
     int present = 0, next = ahead * Tile::stage_floats;  // stages of shared memory
-    for (; columns > -ahead * Tile::k; columns -= Tile::k) {
+    while (columns > -all_ahead) {
       wait_for_groups<ahead - 1>();
-      __syncthreads();  // the present step is there for everybody, and nobody still reads the one before
-      if (columns > 0) Steps::copy(shared + next, cursors, task, opaque(tile), columns, opaque(thread));
-      commit_copies();
-      Steps::multiply(registers, shared + present, thread);
+      __syncthreads();  // the present stage is there for everybody, and nobody still reads the one before
+      const int64_t left = columns + all_ahead;  // from the present stage on
+      copy_stage(shared + next);
+#pragma unroll
+      for (int step = 0; step < Tile::steps; ++step)
+        if (step == 0 || left > step * Tile::k)
+          Steps::multiply(registers, shared + present + step * Tile::step_floats, thread);
       present = present == ahead * Tile::stage_floats ? 0 : present + Tile::stage_floats;
       next = next == ahead * Tile::stage_floats ? 0 : next + Tile::stage_floats;
     }
