@@ -46,14 +46,14 @@ double over_roofline(const Problem& problem) {
   return narrow * ((problem.d == 4 ? 1.2 : 1.14) + 22 / c + 900 / (c * c));
 }
 
-// ... and for a single tile 0.17 µs for each k, or twice that with several j. Rows that no vector of 16 bytes fits are
-// read number by number: 1.6 to 2.4 times the time for six problems with 1,000 and 25,087 columns; ...
+// ... and for a single tile 0.07 to 0.17 µs for each k. Rows that no vector of 16 bytes fits are read number by number:
+// 1.1 to 2.3 times the time for ten problems with 25,087 columns; ...
 double float32_seconds(const Problem& problem, const Machine& machine) {
-  const bool planes = problem.layout == Layout::batch_first && problem.d > 1;
-  const bool elements = problem.layout == Layout::batch_last && problem.batch % 4 != 0;
+  const bool last = problem.layout == Layout::batch_last, elements = last && problem.batch % 4 != 0;
   const double factor = over_roofline(problem) * (elements ? 1.9 : 1.0);
   const double arithmetic = idle(problem, machine) * operations_of(problem) / machine.float_rate;
-  const double tile = 2e-6 + static_cast<double>(problem.c) * (planes ? 0.34e-6 : 0.165e-6);
+  const double of_k = !last ? (problem.d > 1 ? 0.165e-6 : 0.12e-6) : elements ? 0.1e-6 : 0.065e-6;
+  const double tile = 2e-6 + static_cast<double>(problem.c) * of_k;
   return launch_seconds + std::max({factor * bytes_of(problem) / machine.memory_rate, factor * arithmetic, tile});
 }
 

@@ -127,9 +127,9 @@ auto with_strict_tile(const Problem& problem, int shared_limit, bool large, Run 
 template <class Run>
 auto with_small_strict_tile(const Problem& problem, Run run) {
   constexpr Layout first = Layout::batch_first, last = Layout::batch_last;
-  if (problem.layout == last) return run(Choice<last, StrictTile<1, 4, 4, 8, 1, 2, 4, 10, 2>>());
+  if (problem.layout == last) return run(Choice<last, StrictTile<1, 4, 4, 8, 1, 2, 6, 10>>());
   switch (strict_group(problem.d)) {
-    case 1: return run(Choice<first, StrictTile<1, 4, 4, 8, 1, 2, 4, 10, 2>>());
+    case 1: return run(Choice<first, StrictTile<1, 4, 4, 8, 1, 2, 6, 10>>());
     case 2: return run(Choice<first, StrictTile<2, 4, 4, 8, 1, 1, 6, 8>>());
     case 3: return run(Choice<first, StrictTile<3, 4, 4, 8, 1, 1, 6, 6>>());
     case 4: return run(Choice<first, StrictTile<4, 4, 4, 8, 1, 1, 5, 4>>());

@@ -110,25 +110,19 @@ __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor
     typename Sums::Registers registers = {};
     typename Steps::Cursors cursors =
         Steps::start(task, tile_origin(task, tile, Tile::n, Tile::r, Tile::j), opaque(thread));
-    constexpr int ahead = Tile::stages - 1, all_ahead = ahead * Tile::steps * Tile::k;
+    constexpr int ahead = Tile::stages - 1;
     int64_t columns = task.c;  // still to be copied
-    const auto copy_stage = [&](float* stage) {
-#pragma unroll
-      for (int step = 0; step < Tile::steps; ++step, columns -= Tile::k)
-        if (columns > 0) Steps::copy(stage + step * Tile::step_floats, cursors, task, columns, opaque(thread));
+    for (int stage = 0; stage < ahead; ++stage, columns -= Tile::k) {
+      if (columns > 0) Steps::copy(shared + stage * Tile::stage_floats, cursors, task, columns, opaque(thread));
       commit_copies();
-    };
-    for (int stage = 0; stage < ahead; ++stage) copy_stage(shared + stage * Tile::stage_floats);
+    }
     int present = 0, next = ahead * Tile::stage_floats;  // stages of shared memory
-    while (columns > -all_ahead) {
+    for (; columns > -ahead * Tile::k; columns -= Tile::k) {
       wait_for_groups<ahead - 1>();
-      __syncthreads();  // the present stage is there for everybody, and nobody still reads the one before
-      const int64_t left = columns + all_ahead;  // from the present stage on
-      copy_stage(shared + next);
-#pragma unroll
-      for (int step = 0; step < Tile::steps; ++step)
-        if (step == 0 || left > step * Tile::k)
-          Steps::multiply(registers, shared + present + step * Tile::step_floats, thread);
+      __syncthreads();  // the present step is there for everybody, and nobody still reads the one before
+      if (columns > 0) Steps::copy(shared + next, cursors, task, columns, opaque(thread));
+      commit_copies();
+      Steps::multiply(registers, shared + present, thread);
       present = present == ahead * Tile::stage_floats ? 0 : present + Tile::stage_floats;
       next = next == ahead * Tile::stage_floats ? 0 : next + Tile::stage_floats;
     }

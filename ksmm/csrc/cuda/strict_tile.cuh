@@ -15,15 +15,14 @@ struct StrictTile {
   static constexpr int warps_n = WARPS_N, warps_r = WARPS_R, warps = J * WARPS_N * WARPS_R, threads = 32 * warps;
   static constexpr int threads_n = LANES_N * WARPS_N, threads_r = lanes_r * WARPS_R;
   static constexpr int n = threads_n * THREAD_N, r = threads_r * THREAD_R, j = J, k = 8;
-  static constexpr int stages = STAGES, blocks_per_multiprocessor = BLOCKS, steps = TOGETHER;
+  static constexpr int stages = STAGES, blocks_per_multiprocessor = BLOCKS;
 
   // Shared memory holds a plane for each j, with columns of X or W as rows, in floats. The 8 consecutive elements of
   // (column, j) that neighbouring lanes write, 4 n or r of each, meet 32 different banks (J = 6: nearly).
   static constexpr int skew = J == 1 ? 0 : J == 2 ? 16 : J == 3 || J == 6 ? 12 : J == 4 ? 8 : 4;
   static constexpr int x_pitch = n + 4, x_plane = k * x_pitch + skew;
   static constexpr int weight_pitch = r + 4, weight_plane = k * weight_pitch + skew;
-  static constexpr int x_floats = J * x_plane, step_floats = x_floats + J * weight_plane;
-  static constexpr int stage_floats = TOGETHER * step_floats;
+  static constexpr int x_floats = J * x_plane, stage_floats = x_floats + J * weight_plane;
 
   // On their way out the sums of a round lie in planes of rows of r; the padding spreads the LANES_N rows that 8 lanes
   // write at once over the banks.
@@ -40,7 +39,7 @@ struct StrictTile {
   static_assert(n % (4 * WARPS_N * WARPS_R) == 0 && r % (4 * WARPS_N * WARPS_R) == 0,
                 "the warps of a j must share out its copies evenly");
   static_assert(x_plane % 4 == 0 && weight_plane % 4 == 0 && sum_plane % 4 == 0, "16-byte words must be aligned");
-  static_assert(stages >= 2, "a stage is copied while another is multiplied");
+  static_assert(stages >= 2, "a step is copied while another is multiplied");
   static_assert(shared_bytes <= 99 * 1024, "all supported GPUs but the oldest have 99 KiB for a block");
   static_assert(threads <= 1024 && THREAD_N * THREAD_R * threads * BLOCKS <= 49152,
                 "the sums leave a quarter of the registers free");
