@@ -46,13 +46,16 @@ double over_roofline(const Problem& problem) {
   return narrow * ((problem.d == 4 ? 1.2 : 1.14) + 22 / c + 900 / (c * c));
 }
 
-// ... and for a single tile 0.07 to 0.17 µs for each k. Rows that no vector of 16 bytes fits are read number by number:
-// 1.1 to 2.3 times the time for ten problems with 25,087 columns; ...
+// ... and for a single tile 0.07 to 0.17 µs for each k, the more where it is cut off. Rows that no vector of 16 bytes
+// fits are read number by number: 1.1 to 2.3 times the time for ten problems with 25,087 columns; ...
 double float32_seconds(const Problem& problem, const Machine& machine) {
   const bool last = problem.layout == Layout::batch_last, elements = last && problem.batch % 4 != 0;
   const double factor = over_roofline(problem) * (elements ? 1.9 : 1.0);
   const double arithmetic = idle(problem, machine) * operations_of(problem) / machine.float_rate;
-  const double of_k = !last ? (problem.d > 1 ? 0.165e-6 : 0.12e-6) : elements ? 0.1e-6 : 0.065e-6;
+  const double of_k = !last                      ? (problem.d > 1 ? 0.165e-6 : 0.12e-6)
+                      : elements                 ? 0.13e-6
+                      : problem.batch % 128 != 0 ? 0.095e-6
+                                                 : 0.065e-6;
   const double tile = 2e-6 + static_cast<double>(problem.c) * of_k;
   return launch_seconds + std::max({factor * bytes_of(problem) / machine.memory_rate, factor * arithmetic, tile});
 }
