@@ -28,7 +28,7 @@ struct Rows {
 // Neighbouring threads take neighbouring elements: either side may begin anywhere. A block takes a part of a long row.
 template <class Word>
 __global__ void __launch_bounds__(threads, resident) copy_long_rows_kernel(const Rows rows, int64_t parts_of_row) {
-  hopper::wait_for_kernels_before();
+  hopper::wait_for_kernels_before_alone();
   const int64_t row = blockIdx.x / parts_of_row, part = blockIdx.x - row * parts_of_row;
   const int64_t first = part * (threads * per_thread) + threadIdx.x;
   const auto* source = static_cast<const Word*>(rows.source) + row * rows.source_stride + first;
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(threads, resident) copy_long_rows_kernel(const
 // `across` threads take a row, a block several rows.
 template <class Word>
 __global__ void __launch_bounds__(threads) copy_short_rows_kernel(const Rows rows, int across) {
-  hopper::wait_for_kernels_before();
+  hopper::wait_for_kernels_before_alone();
   const int column = threadIdx.x % across, step = threads / across;
   const int64_t first = static_cast<int64_t>(blockIdx.x) * (per_thread * step) + threadIdx.x / across;
   const auto* source = static_cast<const Word*>(rows.source) + column;

@@ -6,10 +6,8 @@ namespace ksmm {
 // A block computes N x R x J outputs, J of them consecutive j, from steps of 8 columns. Each warp works on one j, and a
 // thread computes THREAD_N x THREAD_R outputs of it: nothing is shared between different j, so a thread that held
 // several would read more of shared memory for every product. Lanes are LANES_N by 32 / LANES_N, so that one 16-byte
-// read serves several of them. A stage holds TOGETHER steps: with one warp for each scheduler a barrier takes as long
-// as half of a step.
-template <int J, int THREAD_N, int THREAD_R, int LANES_N, int WARPS_N, int WARPS_R, int STAGES, int BLOCKS,
-          int TOGETHER = 1>
+// read serves several of them.
+template <int J, int THREAD_N, int THREAD_R, int LANES_N, int WARPS_N, int WARPS_R, int STAGES, int BLOCKS>
 struct StrictTile {
   static constexpr int thread_n = THREAD_N, thread_r = THREAD_R, lanes_n = LANES_N, lanes_r = 32 / LANES_N;
   static constexpr int warps_n = WARPS_N, warps_r = WARPS_R, warps = J * WARPS_N * WARPS_R, threads = 32 * warps;

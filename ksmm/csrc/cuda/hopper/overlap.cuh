@@ -22,6 +22,14 @@ __device__ inline void wait_for_kernels_before() {
 #endif
 }
 
+// The same, but the next kernel begins once all blocks have ended. For many short blocks, which fill multiprocessors:
+// what begins among them crowds on those that have room first.
+__device__ inline void wait_for_kernels_before_alone() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 // What a kernel that runs beside the one before it on the stream calls instead, at its end. It may touch device memory
 // at once: it begins when all blocks of that one, which calls wait_for_kernels_before(), have seen all work before
 // complete. Who waits for it then waits for both. All threads call it; a warp that waited earlier would hold up those
