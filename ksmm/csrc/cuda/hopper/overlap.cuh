@@ -14,19 +14,19 @@
 
 namespace ksmm::hopper {
 
-// All threads call it before they touch device memory. From here on the next kernel may begin, and wait in its turn.
-__device__ inline void wait_for_kernels_before() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-
-// The same, but the next kernel begins once all blocks have ended. For many short blocks, which fill multiprocessors:
-// what begins among them crowds on those that have room first.
+// All threads call it before they touch device memory. The next kernel begins once all blocks have ended: for many
+// short blocks, which fill multiprocessors. What begins among them crowds on those that have room first.
 __device__ inline void wait_for_kernels_before_alone() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// The same, but from here on the next kernel may begin, and wait in its turn.
+__device__ inline void wait_for_kernels_before() {
+  wait_for_kernels_before_alone();
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
