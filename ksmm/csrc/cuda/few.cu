@@ -69,7 +69,7 @@ int vector_of(const Problem& problem, const Operands& operands, int shift) {
            reinterpret_cast<uintptr_t>(operands.x) % (vector * size_of(problem.dtype)) == 0;
   };
   int vector = neighbours(problem, shift);
-  while (!whole(vector)) vector = problem.d == 1 ? 1 : vector / 2;
+  while (vector > 1 && !whole(vector)) vector = problem.d == 1 ? 1 : vector / 2;
   return vector;
 }
 
