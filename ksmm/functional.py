@@ -46,7 +46,7 @@ def ks_matmul(
 
     Precision: on Hopper GPUs, and on CPUs with AMX, "kernel" multiplies float32 on the matrix units, in a compensated
     form whose error is no larger than that of multiply-adds in nearly all cases (docs/float32.md, docs/cpu.md: up to
-    1.06 times theirs, and x below 4e-31 loses digits). Badly scaled weights it leaves to multiply-adds, on GPUs at 3 to
+    1.03 times theirs, and x below 4e-31 loses digits). Badly scaled weights it leaves to multiply-adds, on GPUs at 3 to
     5 times the time of "kernel_strict", which is multiply-adds alone, and "kernel" where that is so, too. PyTorch's
     switches for TF32 (`torch.backends.cuda.matmul`) make "kernel" plain TF32 on Hopper GPUs.
 

@@ -34,7 +34,7 @@ bool takes(const Problem& problem, const Operands&, const Machine& machine) {
          tiles_of(problem).count <= most_of_a_multiprocessor * machine.multiprocessors;
 }
 
-// Fitted to 375 products of 21 patterns on an H200, 1 to 2,048 rows in both layouts, replayed from CUDA graphs: half of
+// Fitted to 369 products of 21 patterns on an H200, 1 to 2,048 rows in both layouts, replayed from CUDA graphs: half of
 // them within 6 %, nine of ten within 20 %. A step of 8 k takes a tile that is alone so long, or its warps in turns as
 // the instructions of all tiles of a multiprocessor, of which those that transpose X one number at a time are many.
 double seconds(const Problem& problem, const Machine& machine) {
