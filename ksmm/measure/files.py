@@ -6,6 +6,7 @@ import contextlib
 import glob
 import os
 import tempfile
+import uuid
 from pathlib import Path
 
 
@@ -39,16 +40,16 @@ def write_atomically(path: Path, text: str) -> None:
         OSError: the file cannot be written; an older one of that name is then unchanged.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    # named before it is made, not by mkstemp: a signal in between would leave a file whose name nobody knows
+    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+        with unfinished.open("x", encoding="utf-8", newline="\n") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        Path(name).chmod(0o666 & ~_umask())  # mkstemp makes files that only their owner can read
-        Path(name).replace(path)
+        unfinished.replace(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
         raise
     _keep_names(path.parent)
 
@@ -70,9 +71,3 @@ def _keep_names(folder: Path) -> None:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _umask() -> int:
-    umask = os.umask(0o077)
-    os.umask(umask)
-    return umask
