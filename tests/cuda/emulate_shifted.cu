@@ -15,7 +15,7 @@
 using namespace ksmm;
 using namespace ksmm::hopper;
 
-constexpr ShiftedSize sizes[] = {{64, 128}, {64, 256}, {128, 256}, {192, 192}};
+constexpr ShiftedSize sizes[] = {{64, 128}, {64, 256}, {128, 256}, {192, 192}, {256, 128}};
 
 // Memory is numbered from the multiple of 16 bytes before the operand on; what is there is its number.
 struct Case {
@@ -29,7 +29,7 @@ struct Case {
     // around the sizes at which another tile is needed, too
     view.rows = any(4) == 1 ? any(3 * rows_of_tile) : any(3) * (rows_of_tile - 16) + any(40) - 8;
     const int64_t stride = view.rows + any(10) - 1;
-    view.b = shifted_classes(view.rows, view.groups_j, 8) * any(26);
+    view.b = shifted_classes(view.rows, view.groups_j, 8) * any(34);
     view.c = shifted_classes(stride, view.groups_j, 8) * any(18);
     x_offset = any(8) - 1, y_offset = any(8) - 1;
     view.x = reinterpret_cast<void*>(uintptr_t{1} << 20 | 2u * static_cast<unsigned>(x_offset));

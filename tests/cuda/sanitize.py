@@ -85,6 +85,7 @@ OWN_BATCHES = {
     "shifted r64 n256": (300, 517),
     "shifted r128 n256": (300, 517),
     "shifted r192 n192": (300, 517),
+    "shifted r256 n128": (300, 517),
     **{f"tf32 shifted {columns}": (3, 300, 517) for columns in (48, 64, 96, 128)},
     **{f"halves shifted {columns}": (3, 300, 517) for columns in (64, 96, 128)},
     # as many as leave some to the pairs beside them

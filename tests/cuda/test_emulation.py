@@ -35,7 +35,7 @@ def compiled(name: str, folder: Path) -> Path:
         ("emulate_exchange", 20, 7),
         ("emulate_overlapped", 200, 3),
         ("emulate_machine", 300, 1),
-        ("emulate_shifted", 60, 7),
+        ("emulate_shifted", 60, 8),
         ("emulate_tf32_shifted", 40, 2),
         ("emulate_gemm", 30, 30),
         ("emulate_gradient", 8, 6),

@@ -16,16 +16,18 @@ namespace ksmm::hopper {
 #if defined(KSMM_SM90A)
 namespace {
 
-// Microseconds of a tile, fitted to what an H200 takes for 18 patterns: for each 64 k, and for each 64 r on their way
-// out.
+// Microseconds of a tile: for each 64 k, and for each 64 r on their way out; and what each tile takes beside. Fitted to
+// what an H200 takes for 20 patterns with 33 to 25,087 columns (docs/designs.md, "Rows that begin anywhere").
 struct TileTimes {
   double stage, part;
 };
+constexpr double time_of_any = 0.88;
 constexpr TileTimes times_of(ShiftedSize size) {
-  return size.columns == 192   ? TileTimes{1.08, 1.2}
-         : size.columns == 128 ? TileTimes{1.25, 1.1}
-         : size.rows == 256    ? TileTimes{0.92, 1.1}
-                               : TileTimes{0.9, 1.3};
+  return size.columns == 256   ? TileTimes{0.68, 0.53}
+         : size.columns == 192 ? TileTimes{0.88, 0.67}
+         : size.columns == 128 ? TileTimes{1.04, 0.83}
+         : size.rows == 256    ? TileTimes{0.79, 0.52}
+                               : TileTimes{0.91, 0.37};
 }
 
 // Whether rows of X or Y begin between multiples of 16 bytes, and the type is one of 16 bits.
@@ -65,10 +67,11 @@ struct Shifted {
     const auto tiles = static_cast<int64_t>(planes) * parts_of(b, COLUMNS) * row_tiles;
     const int64_t rounds = parts_of(tiles, static_cast<int64_t>(blocks) * machine.multiprocessors);
     constexpr TileTimes times = times_of(size);
-    const double tile = times.stage * parts_of(c, gemm_step) + times.part * parts_of(std::min<int64_t>(b, COLUMNS), 64);
+    const double tile =
+        time_of_any + times.stage * parts_of(c, gemm_step) + times.part * parts_of(std::min<int64_t>(b, COLUMNS), 64);
     const int64_t classes = shifted_classes(batch, d, 8);  // of rows: boxes for the copy engine
-    const double boxes = classes == 8 ? 1.18 : classes == 4 ? 1.05 : 1.0;
-    const double alone = blocks == 2 && tiles <= machine.multiprocessors ? 0.62 : 1.0;
+    const double boxes = classes == 8 ? 1.16 : classes == 4 ? 1.12 : 1.0;
+    const double alone = blocks == 2 && tiles <= machine.multiprocessors ? 0.57 : 1.0;
     return 3.2e-6 + std::max(memory, 1e-6 * boxes * alone * tile * rounds);
   }
 
@@ -137,7 +140,7 @@ constexpr Configuration family[] = {
     Single<64>::as("shifted single r64"),       Single<128>::as("shifted single r128"),
     Single<192>::as("shifted single r192"),     Shifted<64, 128>::as("shifted r64 n128"),
     Shifted<64, 256>::as("shifted r64 n256"),   Shifted<128, 256>::as("shifted r128 n256"),
-    Shifted<192, 192>::as("shifted r192 n192"),
+    Shifted<192, 192>::as("shifted r192 n192"), Shifted<256, 128>::as("shifted r256 n128"),
 };
 
 }  // namespace

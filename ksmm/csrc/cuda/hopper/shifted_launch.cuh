@@ -13,6 +13,7 @@ namespace ksmm::hopper {
 // Calls run(tile) with the type of the tile; run returns the same for each.
 template <class Run>
 auto with_shifted_tile(ShiftedSize size, Run run) {
+  if (size.columns == 256) return run(ShiftedTile<256, 2>());
   if (size.columns == 192) return run(ShiftedTile<192, 3>());
   if (size.columns == 128) return run(ShiftedTile<128, 4>());
   return size.rows == 256 ? run(ShiftedTile<64, 4>()) : run(ShiftedTile<64, 2>());

@@ -60,7 +60,7 @@ struct ShiftedOutlet {
     const ShiftedSpans spans(task, place);
     const ShiftedRows& y = task.rows_of_y;
     const Places where = places_of(spans, y.class_bits, threadIdx.x);
-    const bool sent = is_sent<Tile>(task);
+    const bool sent = is_sent<Tile>(task), edge = __any_sync(~0u, where.valid != 255);
     const uint32_t sixteen_rows = (16 >> y.class_bits) * Tile::part_pitch;
     const int rest = !sent || place.ends || place.n == 0 ? rest_of(spans, task, place, threadIdx.x) : 0;
     const bool any_rest = __any_sync(~0u, rest != 0);
@@ -71,7 +71,13 @@ struct ShiftedOutlet {
       if (place.r + column >= task.b) break;
       if (sent) {
         parts.empty[ring.slot].wait(ring.phase ^ 1);
-        put_part(shared_address(places + ring.slot * Tile::part_bytes), &sums[column / 2], where, spans, sixteen_rows);
+        const uint32_t part = shared_address(places + ring.slot * Tile::part_bytes);
+        if (y.class_bits == 0)
+          put_part<true, true>(part, &sums[column / 2], where, spans, sixteen_rows);
+        else if (edge)
+          put_part<false, true>(part, &sums[column / 2], where, spans, sixteen_rows);
+        else
+          put_part<false, false>(part, &sums[column / 2], where, spans, sixteen_rows);
         fence_for_engines();
         __syncwarp();
         if (threadIdx.x % 32 == 0) parts.full[ring.slot].arrive();
@@ -97,42 +103,61 @@ struct ShiftedOutlet {
     return where;
   }
 
-  // The sums of 64 r: a thread has n and n + 1 of sixteen of them. What the engine does not write is left out.
+  // The sums of 64 r: a thread has n and n + 1 of sixteen of them. What the engine does not write is left out, which a
+  // warp at the EDGE of a tile has.
+  template <bool SWAPS, bool EDGE>
   __device__ static void put_part(uint32_t part, const float* sums, const Places& where, const ShiftedSpans& spans,
                                   uint32_t sixteen_rows) {
 #pragma unroll
-    for (int odd = 0; odd < 2; ++odd) {
-      uint32_t numbers[2][Tile::part / 16];
+    for (int odd = 0; odd < 2; ++odd)
+      if (((spans.shift + odd * spans.turn) & 1) == 0)  // the same for a block, also where swapped
+        put_rows<SWAPS, EDGE, true>(part, sums, where, odd, sixteen_rows);
+      else
+        put_rows<SWAPS, EDGE, false>(part, sums, where, odd, sixteen_rows);
+  }
+
+  // Of every second row; ALIGNED: n and n + 1 are in one word.
+  template <bool SWAPS, bool EDGE, bool ALIGNED>
+  __device__ static void put_rows(uint32_t part, const float* sums, const Places& where, int odd,
+                                  uint32_t sixteen_rows) {
 #pragma unroll
-      for (int eight = 0; eight < 2; ++eight)
+    for (int eight = 0; eight < 2; ++eight) {
+      uint32_t to = part + where.at[odd][eight];
+      const int valid = where.valid >> (4 * odd + 2 * eight);
 #pragma unroll
-        for (int sixteen = 0; sixteen < Tile::part / 16; ++sixteen) {
-          const float* of_row = &sums[8 * sixteen + 4 * eight];
-          numbers[eight][sixteen] = pack_pair<T>(where.swapped ? of_row[1 - odd] : of_row[odd],
-                                                 where.swapped ? of_row[3 - odd] : of_row[2 + odd]);
-        }
-      const bool aligned = ((spans.shift + odd * spans.turn) & 1) == 0;  // the same for a warp, also where swapped
-#pragma unroll
-      for (int eight = 0; eight < 2; ++eight)
-#pragma unroll
-        for (int sixteen = 0; sixteen < Tile::part / 16; ++sixteen) {
-          const uint32_t to = part + where.at[odd][eight] + sixteen * sixteen_rows;
-          const int valid = where.valid >> (4 * odd + 2 * eight);
-          if (aligned)
-            put_pair(to, numbers[eight][sixteen], valid);
-          else
-            put_numbers(to, numbers[eight][sixteen], valid);
-        }
+      for (int sixteen = 0; sixteen < Tile::part / 16; ++sixteen, to += sixteen_rows) {
+        const float* of_row = &sums[8 * sixteen + 4 * eight];
+        const bool second = (odd == 1) != (SWAPS && where.swapped);
+        const uint32_t numbers = pack_pair<T>(second ? of_row[1] : of_row[0], second ? of_row[3] : of_row[2]);
+        if constexpr (ALIGNED)
+          put_pair<EDGE>(to, numbers, valid & 1);
+        else
+          put_numbers<EDGE>(to, numbers, valid & 1, valid & 2);
+      }
     }
   }
 
+  // Without branches, which would cost a warp more than all else here.
+  template <bool EDGE>
   __device__ static void put_pair(uint32_t to, uint32_t numbers, int valid) {
-    if (valid & 1) asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(numbers) : "memory");
+    if constexpr (EDGE)
+      asm volatile("{.reg .pred p;\nsetp.ne.b32 p, %2, 0;\n@p st.shared.b32 [%0], %1;}" ::"r"(to), "r"(numbers),
+                   "r"(valid)
+                   : "memory");
+    else
+      asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(numbers) : "memory");
   }
-  __device__ static void put_numbers(uint32_t to, uint32_t numbers, int valid) {
+  template <bool EDGE>
+  __device__ static void put_numbers(uint32_t to, uint32_t numbers, int first_valid, int second_valid) {
     const auto low = static_cast<uint16_t>(numbers), high = static_cast<uint16_t>(numbers >> 16);
-    if (valid & 1) asm volatile("st.shared.b16 [%0], %1;" ::"r"(to), "h"(low) : "memory");
-    if (valid & 2) asm volatile("st.shared.b16 [%0 + 2], %1;" ::"r"(to), "h"(high) : "memory");
+    if constexpr (EDGE)
+      asm volatile(
+          "{.reg .pred p, q;\nsetp.ne.b32 p, %3, 0;\nsetp.ne.b32 q, %4, 0;\n@p st.shared.b16 [%0], %1;\n"
+          "@q st.shared.b16 [%0 + 2], %2;}" ::"r"(to),
+          "h"(low), "h"(high), "r"(first_valid), "r"(second_valid)
+          : "memory");
+    else
+      asm volatile("st.shared.b16 [%0], %1;\nst.shared.b16 [%0 + 2], %2;" ::"r"(to), "h"(low), "h"(high) : "memory");
   }
 
   // Which of its numbers a thread writes itself, as bits: of the rows 2 t and 2 t + 1, of those eight further, n and
@@ -154,10 +179,17 @@ struct ShiftedOutlet {
   __device__ static void put_rest(const float* sums, int rest, uint16_t* first, int64_t step, int rows) {
     rows -= threadIdx.x % 4 * 2;
 #pragma unroll
-    for (int at = 0; at < Tile::part / 2; ++at) {
-      const int row = at / 4 * 8 + at % 2, n = at / 2 % 2;
-      if (rest >> (at % 2 * 4 + at / 4 % 2 * 2 + n) & 1 && row < rows) first[row * step + n] = to_bits<T>(sums[at]);
-    }
+    for (int at = 0; at < Tile::part / 2; at += 4, first += 8 * step)
+#pragma unroll
+      for (int odd = 0; odd < 2; ++odd) {
+        const int own = at * 2 + odd < rows ? rest >> (odd * 4 + at / 4 % 2 * 2) : 0;
+        const uint32_t numbers = pack_pair<T>(sums[at + odd], sums[at + 2 + odd]);
+        asm volatile(
+            "{.reg .b16 l, h;\n.reg .pred p, q;\nmov.b32 {l, h}, %1;\nsetp.ne.b32 p, %2, 0;\nsetp.ne.b32 q, %3, 0;\n"
+            "@p st.global.b16 [%0], l;\n@q st.global.b16 [%0 + 2], h;}" ::"l"(first + odd * step),
+            "r"(numbers), "r"(own & 1), "r"(own & 2)
+            : "memory");
+      }
   }
 };
 

@@ -31,10 +31,10 @@ struct ShiftedTile {
   // to sixteen at a time. Theirs is a warpgroup that hands registers to those that multiply.
   static constexpr int helpers = 2;
   static constexpr int threads = consumers + 128;
-  static constexpr int registers = blocks == 2 ? 96 : warpgroups == 4 ? 104 : 152;
+  static constexpr int registers = blocks == 2 ? 96 : warpgroups == 4 ? 104 : warpgroups == 3 ? 152 : 224;
   static constexpr int helper_registers = 48;
   // Of 16 k that are multiplied at a time: as many as there are registers for.
-  static constexpr int steps = warpgroups * columns >= 512 || blocks == 2 ? 2 : 4;
+  static constexpr int steps = blocks == 2 || registers - columns / 2 < 64 ? 2 : 4;
   static_assert(registers_suffice<consumers, registers, 128, helper_registers, blocks>,
                 "or a warpgroup would wait for ever");
   static constexpr int rows = warpgroups * gemm_rows;     // n that are multiplied
@@ -42,11 +42,12 @@ struct ShiftedTile {
   static constexpr int strips = warpgroups == 4 ? 2 : 1;  // a box has 256 numbers in a row at most
   static constexpr int strip = rows / strips;             // n
   static constexpr int weight_bytes = columns * 128;
-  static constexpr int part = 64;              // rows of Y that leave at a time
-  static constexpr int part_pitch = 2 * step;  // bytes of one
-  static constexpr int parts = 2;              // that there is room for
+  static constexpr int part = 64;                           // rows of Y that leave at a time
+  static constexpr int part_pitch = 2 * step;               // bytes of one
+  static constexpr int parts = columns / part > 3 ? 4 : 2;  // that there is room for: of a tile, if they fit
   static constexpr int most_stages = 8;
-  static_assert(columns % part == 0 && columns <= 192, "Y leaves in parts, more sums do not fit into the registers");
+  static_assert(columns % part == 0 && columns / 2 + 32 <= registers,
+                "Y leaves in parts, sums and operands are registers");
   static_assert(rows <= 256 && part_pitch % 32 == 0, "what a box may have");
 
   // Bytes of the rows of a class in a part: a box, which begins at a multiple of 128 bytes.
@@ -106,7 +107,9 @@ struct ShiftedTask : GemmTask {  // whose x and y are tensors (column, feature /
   int stages;
 };
 
-// Where a tile is: r fastest, then n, so that what shares X, and lines of X and Y, is multiplied at the same time.
+// Where a tile is: r fastest, then n, so that what shares X, and lines of X and Y, is multiplied at the same time. n
+// begins in the middle of the rows: the first and the last tile of a row take longer, and where blocks have one tile or
+// two, those in the middle of the order are among the blocks that have one.
 struct ShiftedPlace {
   int r, n, i, j;
   bool ends;  // whether it is the last of its rows
@@ -114,7 +117,8 @@ struct ShiftedPlace {
   __host__ __device__ ShiftedPlace(const ShiftedTask& task, int tile, int columns, int step) {
     const int rest = task.by_column_tiles.divide(tile), plane = task.by_row_tiles.divide(rest);
     r = (tile - rest * task.column_tiles) * columns;
-    const int row_tile = rest - plane * task.row_tiles;
+    const int before = rest - plane * task.row_tiles + task.row_tiles / 2;
+    const int row_tile = before < task.row_tiles ? before : before - task.row_tiles;
     ends = row_tile == task.row_tiles - 1;
     n = row_tile == 0 ? 0 : ends ? task.last : min(row_tile * step, task.before_last);
     i = task.by_d.divide(plane), j = plane - i * task.groups_j;
