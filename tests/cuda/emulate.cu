@@ -47,8 +47,9 @@ void emulate_simt(const Task<T>& task) {
   }
 }
 
-// A block's threads take each step in turn; copies are there at once, into as many stages as the kernel has.
-template <Layout LAYOUT, class Tile>
+// A block's threads take each step in turn; copies are there at once, into as many stages as the kernel has. Each of
+// the block's PARTS multiplies its steps of k by itself.
+template <Layout LAYOUT, class Tile, int PARTS = 1>
 void emulate_strict(const Task<float>& task) {
   using Steps = StrictSteps<LAYOUT, Tile>;
   using Sums = StrictSums<LAYOUT, Tile>;
@@ -56,22 +57,38 @@ void emulate_strict(const Task<float>& task) {
     float data[Tile::shared_floats];
   };
   auto shared = std::make_unique<Shared>();
-  std::vector<typename Sums::Registers> registers(Tile::threads);
+  using R = typename Sums::Registers;
+  std::vector<R> registers(Tile::threads), of_all(Tile::threads);
   const auto each_thread = [&](auto step) {
     for (int thread = 0; thread < Tile::threads; ++thread) step(registers[thread], thread);
   };
-  using R = typename Sums::Registers;
   for (int64_t tile = 0; tile < task.tiles; ++tile) {
     const Origin origin = tile_origin(task, tile, Tile::n, Tile::r, Tile::j);
-    each_thread([](R& r, int) { r = {}; });
-    std::vector<typename Steps::Cursors> cursors;
-    for (int thread = 0; thread < Tile::threads; ++thread) cursors.push_back(Steps::start(task, origin, thread));
-    for (int64_t k = 0; k < task.c; k += Tile::k) {
-      float* stage = shared->data + k / Tile::k % Tile::stages * Tile::stage_floats;
-      for (int index = 0; index < Tile::stage_floats; ++index) stage[index] = NAN;
-      each_thread([&](R&, int thread) { Steps::copy(stage, cursors[thread], task, task.c - k, thread); });
-      each_thread([&](R& r, int thread) { Steps::multiply(r, stage, thread); });
+    for (int part = 0; part < PARTS; ++part) {
+      each_thread([](R& r, int) { r = {}; });
+      std::vector<typename Steps::Cursors> cursors;
+      for (int thread = 0; thread < Tile::threads; ++thread) {
+        cursors.push_back(Steps::start(task, origin, thread));
+        Steps::skip(cursors.back(), task, part * Tile::k);
+      }
+      for (int64_t k = part * Tile::k; k < task.c; k += PARTS * Tile::k) {
+        float* stage = shared->data + k / Tile::k / PARTS % Tile::stages * Tile::stage_floats;
+        for (int index = 0; index < Tile::stage_floats; ++index) stage[index] = NAN;
+        each_thread([&](R&, int thread) {
+          Steps::copy(stage, cursors[thread], task, task.c - k, thread);
+          Steps::skip(cursors[thread], task, PARTS * Tile::k);
+        });
+        each_thread([&](R& r, int thread) { Steps::multiply(r, stage, thread); });
+      }
+      each_thread([&](R& r, int thread) {
+        for (int at = 0; at < Tile::thread_n * Tile::thread_r; ++at) {
+          float& sum = of_all[thread].sums[at / Tile::thread_r][at % Tile::thread_r];
+          sum = part == 0 ? r.sums[at / Tile::thread_r][at % Tile::thread_r]
+                          : sum + r.sums[at / Tile::thread_r][at % Tile::thread_r];
+        }
+      });
     }
+    registers = of_all;
     each_thread([&](R& r, int thread) { Sums::read_bias(r, task, origin, thread); });
     if constexpr (Tile::j == 1) {
       each_thread([&](R& r, int thread) { Sums::store(r, task, origin, thread); });
@@ -199,8 +216,10 @@ struct Case {
                     // 4 = (a, d, c, b)
   bool has_bias;
   bool matrix_units;
-  bool large;        // whether float32 gets the tiles of large problems
-  bool small;        // ... or those of small ones
+  bool large;     // whether float32 gets the tiles of large problems
+  bool small;     // ... or those of small ones
+  bool in_parts;  // ... whose blocks have several parts where they may
+  int multiprocessors;
   int shared_limit;  // bytes of shared memory that a block may have
 };
 
@@ -223,8 +242,14 @@ void multiply(const Problem& problem, const Operands& operands, const Case& s) {
       emulate_strict<decltype(choice)::layout, Tile>(make_strict_task<Tile>(problem, operands));
       return 0;
     };
-    if (s.small) {
-      with_small_strict_tile(problem, run);
+    if (s.small && s.in_parts && (s.layout == Layout::batch_last || s.d <= 2)) {
+      with_small_strict_tile<4>(problem, s.multiprocessors, [&](auto choice) {
+        using Tile = typename decltype(choice)::Tile;
+        emulate_strict<decltype(choice)::layout, Tile, 4>(make_strict_task<Tile>(problem, operands));
+        return 0;
+      });
+    } else if (s.small) {
+      with_small_strict_tile<1>(problem, s.multiprocessors, run);
     } else {
       with_strict_tile(problem, limit, s.large, run);
     }
@@ -327,7 +352,8 @@ int run(const char* name, double tolerance, int count, unsigned seed) {
     Case s;
     s.a = random() % 3 + 1, s.b = any(sizes), s.c = any(sizes), s.d = any(groups), s.batch = any(batches);
     s.layout = index % 2 == 0 ? Layout::batch_first : Layout::batch_last;
-    s.large = random() % 2 == 0, s.small = random() % 3 == 0;
+    s.large = random() % 2 == 0, s.small = random() % 3 == 0, s.in_parts = random() % 2 == 0;
+    s.multiprocessors = 1 + static_cast<int>(random() % 140);
     s.shared_limit = random() % 2 == 0 ? 227 * 1024 : 99 * 1024;
     wrong += !is_right<T>(name, with_random_operands(s, random), tolerance, random);
   }
@@ -361,7 +387,8 @@ int run_strict_tiles(int count, unsigned seed) {
     const Shape& shape = is_first ? first[(index - index / 4) % std::size(first)] : last[index / 4 % std::size(last)];
     Case s;
     s.a = 2, s.b = shape.b, s.c = shape.c, s.d = shape.d, s.large = shape.large, s.shared_limit = shape.shared_limit;
-    s.small = random() % 3 == 0;
+    s.small = random() % 3 == 0, s.in_parts = random() % 2 == 0;
+    s.multiprocessors = 1 + static_cast<int>(random() % 140);
     s.layout = is_first ? Layout::batch_first : Layout::batch_last;
     s.batch = random() % 2 == 0 ? 256 : 130;
     if (random() % 2 == 0) s.b -= static_cast<int64_t>(random() % 4);

@@ -103,7 +103,7 @@ LARGE = {batch for own in OWN_PATTERNS.values() for _, batch in own}
 ORDERS = (((0, 3, 1, 2), 0), ((0, 3, 2, 1), 0), ((0, 1, 2, 3), 1))
 """How (a, b, c, d) is stored, and how many elements into its allocation X begins."""
 
-PORTABLE = ("strict", "small strict", "tensor")
+PORTABLE = ("strict", "small strict", "small strict 2 parts", "small strict 4 parts", "tensor")
 
 
 def unfilled(problem: Problem, order: tuple[int, ...], offset: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -152,7 +152,7 @@ def test_several_passes_take_a_long_batch_in_parts(operator, name: str, dtype: t
         ((1, 256, 256, 1), 77, torch.float32, "few"),
         ((1, 64, 64, 4), 77, torch.float32, "few"),
         ((4, 64, 64, 16), 77, torch.float32, "small strict"),
-        ((1, 256, 256, 1), 512, torch.float32, "small strict"),
+        ((1, 256, 256, 1), 512, torch.float32, "small strict 4 parts"),
     ],
     ids=str,
 )

@@ -11,7 +11,6 @@
 // turn.
 #pragma once
 
-#include "hopper/overlap.cuh"
 #include "strict_copy.cuh"
 #include "strict_sums.cuh"
 
@@ -56,8 +55,10 @@ struct StrictSteps {
       CopyX::copy_part(x_along, stage, cursors.x, xs, columns, task.x_vectors, thread);
       CopyWeight::copy_part(weight_along(task), weight, cursors.weight, ws, columns, task.weight_vectors, thread);
     }
-    cursors.x.source += Tile::k * xs.column;
-    cursors.weight.source += Tile::k * ws.column;
+  }
+  KSMM_BOTH static void skip(Cursors& cursors, const Task<float>& task, int columns) {
+    cursors.x.source += columns * task.x_strides.column;
+    cursors.weight.source += columns * task.weight_strides.column;
   }
 
   // Step 2: the products of one step of k.
@@ -95,51 +96,71 @@ struct StrictSteps {
   }
 };
 
-// OVERLAPS: whether it may begin while the kernel before it ends, and the next one while it does.
-template <Layout LAYOUT, class Tile, bool OVERLAPS = false>
+// Adds the products of a tile, of every PARTS-th step of k. `columns` are left of the first one on; barrier() waits for
+// all threads that share the stages.
+template <class Tile, int PARTS, class Steps, class Barrier>
+__device__ __forceinline__ void multiply_tile(typename Steps::Sums::Registers& registers, float* shared,
+                                              typename Steps::Cursors& cursors, const Task<float>& task,
+                                              int64_t columns, int thread, Barrier barrier) {
+  constexpr int ahead = Tile::stages - 1, advance = PARTS * Tile::k;
+  for (int stage = 0; stage < ahead; ++stage, columns -= advance) {
+    if (columns > 0) {
+      Steps::copy(shared + stage * Tile::stage_floats, cursors, task, columns, opaque(thread));
+      Steps::skip(cursors, task, advance);
+    }
+    commit_copies();
+  }
+  int present = 0, next = ahead * Tile::stage_floats;  // stages of shared memory
+  for (; columns > -ahead * advance; columns -= advance) {
+    wait_for_groups<ahead - 1>();
+    barrier();  // the present step is there for everybody, and nobody still reads the one before
+    if (columns > 0) {
+      Steps::copy(shared + next, cursors, task, columns, opaque(thread));
+      Steps::skip(cursors, task, advance);
+    }
+    commit_copies();
+    Steps::multiply(registers, shared + present, thread);
+    present = present == ahead * Tile::stage_floats ? 0 : present + Tile::stage_floats;
+    next = next == ahead * Tile::stage_floats ? 0 : next + Tile::stage_floats;
+  }
+}
+
+// The sums of a tile, on their way to device memory. barrier() waits for all threads that have them.
+template <class Tile, class Steps, class Barrier>
+__device__ __forceinline__ void store_tile(typename Steps::Sums::Registers& registers, float* shared,
+                                           const Task<float>& task, int64_t tile, int thread, Barrier barrier) {
+  using Sums = typename Steps::Sums;
+  // computed again: cheaper than to keep it through the products
+  const Origin again = tile_origin(task, opaque(tile), Tile::n, Tile::r, Tile::j);
+  Sums::read_bias(registers, task, again, opaque(thread));
+  if constexpr (Tile::j == 1) {
+    Sums::store(registers, task, again, opaque(thread));
+  } else {
+#pragma unroll
+    for (int round = 0; round < Tile::rounds; ++round) {
+      barrier();  // nobody still reads what was there
+      Sums::put(registers, shared, round, opaque(thread));
+      barrier();
+      Sums::take(shared, task, again, round, opaque(thread));
+    }
+  }
+}
+
+template <Layout LAYOUT, class Tile>
 __global__ void __launch_bounds__(Tile::threads, Tile::blocks_per_multiprocessor)
     strict_kernel(const Task<float> task) {
   using Steps = StrictSteps<LAYOUT, Tile>;
-  using Sums = StrictSums<LAYOUT, Tile>;
   extern __shared__ __align__(16) float shared[];
   const int thread = static_cast<int>(threadIdx.x);
-  if constexpr (OVERLAPS) hopper::wait_for_kernels_before();
+  const auto barrier = [] { __syncthreads(); };
 
   // One tile a block; more where a grid has fewer blocks than there are tiles, and on a part of the device.
   for (int64_t tile = blockIdx.x; tile < task.tiles; tile += gridDim.x) {
-    typename Sums::Registers registers = {};
+    typename Steps::Sums::Registers registers = {};
     typename Steps::Cursors cursors =
         Steps::start(task, tile_origin(task, tile, Tile::n, Tile::r, Tile::j), opaque(thread));
-    constexpr int ahead = Tile::stages - 1;
-    int64_t columns = task.c;  // still to be copied
-    for (int stage = 0; stage < ahead; ++stage, columns -= Tile::k) {
-      if (columns > 0) Steps::copy(shared + stage * Tile::stage_floats, cursors, task, columns, opaque(thread));
-      commit_copies();
-    }
-    int present = 0, next = ahead * Tile::stage_floats;  // stages of shared memory
-    for (; columns > -ahead * Tile::k; columns -= Tile::k) {
-      wait_for_groups<ahead - 1>();
-      __syncthreads();  // the present step is there for everybody, and nobody still reads the one before
-      if (columns > 0) Steps::copy(shared + next, cursors, task, columns, opaque(thread));
-      commit_copies();
-      Steps::multiply(registers, shared + present, thread);
-      present = present == ahead * Tile::stage_floats ? 0 : present + Tile::stage_floats;
-      next = next == ahead * Tile::stage_floats ? 0 : next + Tile::stage_floats;
-    }
-    // computed again: cheaper than to keep it through the products
-    const Origin again = tile_origin(task, opaque(tile), Tile::n, Tile::r, Tile::j);
-    Sums::read_bias(registers, task, again, opaque(thread));
-    if constexpr (Tile::j == 1) {
-      Sums::store(registers, task, again, opaque(thread));
-    } else {
-#pragma unroll
-      for (int round = 0; round < Tile::rounds; ++round) {
-        __syncthreads();  // nobody still reads what was there
-        Sums::put(registers, shared, round, opaque(thread));
-        __syncthreads();
-        Sums::take(shared, task, again, round, opaque(thread));
-      }
-    }
+    multiply_tile<Tile, 1, Steps>(registers, shared, cursors, task, task.c, thread, barrier);
+    store_tile<Tile, Steps>(registers, shared, task, tile, thread, barrier);
     if (tile + gridDim.x < task.tiles) __syncthreads();  // the next tile overwrites shared memory
   }
 }

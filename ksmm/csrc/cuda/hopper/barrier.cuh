@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../bytes.cuh"
+#include "../named_barrier.cuh"
 
 namespace ksmm::hopper {
 
@@ -101,11 +102,7 @@ struct VariableRing {
   __device__ int last() const { return slot == 0 ? slots - 1 : slot - 1; }
 };
 
-// A barrier of `threads` threads of the block, under a number from 1 to 15 (0 is __syncthreads).
-__device__ inline void synchronize(int number, int threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
-}
-// The same; says whether one of them said yes.
+// synchronize() that says whether one of the threads said yes.
 __device__ inline bool synchronize_or(int number, int threads, bool yes) {
   uint32_t any;
   asm volatile(
