@@ -30,6 +30,8 @@ WRITTEN = ["--record", "x.json", "--journal", "journal"]
 JOBS = {
     "time_patterns": [*OF_A_JOB, "--batch-size", "4", *WRITTEN],
     "energy_patterns": [*OF_A_JOB, "--batch-size", "4", *WRITTEN],
+    "measure_networks": ["--subject", "vit", "--size", "tiny", "--device-type", "cpu", *WRITTEN],
+    "profile_networks": [*OPTIONS["profile_networks"], "--device-type", "cpu"],
     "tune_kernel": [*OPTIONS["tune_kernel"], "--device-type", "cpu"],
 }
 
@@ -43,6 +45,8 @@ JOBS = {
         ("time_patterns", ["--protocol", "{"], "argument --protocol: '{' is not JSON: "),
         ("time_patterns", ["--protocol", "[1]"], "argument --protocol: '[1]' is not a JSON object"),
         ("energy_patterns", ["--energy-protocol", '{"samples": 0}'], "key samples is 0; it must be"),
+        ("measure_networks", ["--implementations", "abacus"], "argument --implementations: invalid choice: 'abacus'"),
+        ("profile_networks", ["--implementation", "abacus"], "argument --implementation: invalid choice: 'abacus'"),
         ("tune_kernel", ["--batch-sizes", "0"], "argument --batch-sizes: 0 is less than 1"),
         ("tune_kernel", ["--dtypes", "half"], "argument --dtypes: invalid choice: 'half'"),
         ("tune_kernel", ["--layouts", "last"], "argument --layouts: invalid choice: 'last'"),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from time_patterns import log_scheduler, log_to, stopped_in_one_line
 
+import ksmm
 from ksmm.cli_arguments import parameters, seconds
 from ksmm.measure.job import reexecute
 from ksmm.measure.protocol import Protocol
@@ -49,7 +50,13 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--device-type", choices=["cpu", "cuda"], required=True)
     parser.add_argument("--device", help="what the device must be, e.g. nvidia-h200; by default any is measured")
     parser.add_argument("--accuracy-classes", choices=list(CLASSES), nargs="+", default=["strict"])
-    parser.add_argument("--implementations", nargs="+", default=["kernel", "bmm"], help="of Kronecker-sparse layers")
+    parser.add_argument(
+        "--implementations",
+        nargs="+",
+        choices=["auto", *ksmm.implementations()],
+        default=["kernel", "bmm"],
+        help="of Kronecker-sparse layers",
+    )
     parser.add_argument("--modes", choices=MODES, nargs="+", default=["eager"])
     parser.add_argument(
         "--protocol", type=parameters(Protocol.from_mapping), default=Protocol(), help='JSON, e.g. {"min_samples": 10}'

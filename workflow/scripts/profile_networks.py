@@ -16,6 +16,7 @@ from typing import Any
 
 from time_patterns import stopped_in_one_line
 
+import ksmm
 from ksmm.cli_arguments import parameters, seconds
 from ksmm.measure import provenance
 from ksmm.measure.attempt import Attempts
@@ -36,7 +37,12 @@ def main() -> None:
     parser.add_argument("--size", choices=list(SIZES), required=True, help="of the networks")
     parser.add_argument("--device-type", choices=["cpu", "cuda"], required=True)
     parser.add_argument("--accuracy-classes", choices=list(CLASSES), nargs="+", default=["strict"])
-    parser.add_argument("--implementation", default="kernel", help="of Kronecker-sparse layers")
+    parser.add_argument(
+        "--implementation",
+        choices=["auto", *ksmm.implementations()],
+        default="kernel",
+        help="of Kronecker-sparse layers",
+    )
     parser.add_argument(
         "--protocol",
         type=parameters(Protocol.from_mapping),
