@@ -32,7 +32,8 @@ struct StrictTile {
   static constexpr int y_vector = J == 6 ? 2 : 4;  // consecutive (r, j) of Y that a thread writes at once
 
   static_assert(32 % LANES_N == 0 && THREAD_N % 4 == 0 && THREAD_R % 4 == 0, "a thread reads 16-byte words");
-  static_assert(n % 16 == 0, "a warp copies 4 n at a time, and pitches rely on four n more than halves of the banks");
+  static_assert(n % 32 == 0 || (J == 1 && n % 16 == 0),
+                "a warp copies 4 n at a time, and pitches rely on whole rows of banks, those of one j on halves");
   static_assert(J == 1 || J == 2 || J == 3 || J == 4 || J == 6 || J == 8, "skews are known for these J");
   static_assert(n % (4 * WARPS_N * WARPS_R) == 0 && r % (4 * WARPS_N * WARPS_R) == 0,
                 "the warps of a j must share out its copies evenly");
