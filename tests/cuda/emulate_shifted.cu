@@ -186,12 +186,20 @@ bool single_is_wrong(std::mt19937& random) {
     const auto count = static_cast<int>(std::min<int64_t>(Tile::rows, problem.view.rows - place.n));
     for (int r = place.r; r < place.r + Tile::block_columns && r < task.b; ++r) {
       const uint16_t* row = place.row(task, task.rows_of_y, r) + place.n;
-      const bool between = reinterpret_cast<uintptr_t>(row) % 4 != 0;
-      for (int lane = 0; lane < 64; ++lane)
-        for (int second = 0; second < 2; ++second) {
-          const int n = first_of_lane(lane % 32, lane / 32, between) + second;
-          if (n >= 0 && n < count) ++written.at(static_cast<size_t>(problem.in_y(place.i, r, place.j, place.n + n)));
-        }
+      for (int thread = 0; thread < 32; ++thread) {
+        const ShiftedLane lane(thread, reinterpret_cast<uintptr_t>(row) % 4 != 0, count);
+        if (lane.whole && reinterpret_cast<uintptr_t>(row + lane.n) % 4 != 0) return true;
+        // in shared memory number n of a row is n
+        const auto word = [&](int bytes) { return static_cast<uint64_t>(bytes / 2 | (bytes / 2 + 1) << 16); };
+        const uint64_t pair = (word(lane.from) << 32 | word(lane.from - lane.before)) >> lane.between;
+        const auto write = [&](int n, uint64_t number) {
+          ++written.at(static_cast<size_t>(problem.in_y(place.i, r, place.j, place.n + n)));
+          return static_cast<int>(number & 0xffff) != n;
+        };
+        if (lane.whole && (write(lane.n, pair) || write(lane.n + 1, pair >> 16))) return true;
+        if (lane.single && write(lane.n, (pair & 0xffffffff) >> lane.alone)) return true;
+        if (lane.last) write(gemm_rows - 1, gemm_rows - 1);
+      }
     }
   }
   for (size_t at = 0; at < written.size(); ++at)

@@ -69,11 +69,12 @@ struct SingleMemory {
   }
 };
 
-// Before anything is read from device memory.
+// Before anything is read from device memory: the barriers, each of which so many bytes of its step complete.
 template <class Tile>
-__device__ void begin_single(const GemmTask& task, const SingleMemory<Tile>& memory) {
+__device__ void begin_single(const GemmTask& task, const SingleMemory<Tile>& memory, int bytes) {
   if (threadIdx.x < task.k_steps) memory.shared->full[threadIdx.x].init(1), publish_barriers();
   __syncthreads();
+  if (threadIdx.x < task.k_steps) memory.shared->full[threadIdx.x].arrive_expecting(bytes);
   wait_for_kernels_before();
 }
 
@@ -87,15 +88,17 @@ __device__ void fetch_x(const GemmTask& task, const SingleMemory<Tile>& memory, 
                               place.j);
 }
 
+// A thread of one warp asks for X, and one of another for W: each box takes a thread some hundred cycles to ask for.
 template <class Tile, bool ROWS_CONTIGUOUS>
 __device__ void fetch_single(const GemmTask& task, const SingleMemory<Tile>& memory, const SinglePlace<Tile>& place) {
-  for (int step = 0; step < task.k_steps; ++step) {
-    Barrier& full = memory.shared->full[step];
-    full.arrive_expecting(Tile::blocks * gemm_box + Tile::weight_bytes);
-    fetch_x<Tile, ROWS_CONTIGUOUS>(task, memory, place, step);
-    load(memory.weight + step * Tile::weight_bytes, task.weight, full, Keep::last_out, step * gemm_step, place.r,
-         place.j, place.i);
-  }
+  if (threadIdx.x == 0)
+#pragma unroll 1
+    for (int step = 0; step < task.k_steps; ++step) fetch_x<Tile, ROWS_CONTIGUOUS>(task, memory, place, step);
+  if (threadIdx.x == 32)
+#pragma unroll 1
+    for (int step = 0; step < task.k_steps; ++step)
+      load(memory.weight + step * Tile::weight_bytes, task.weight, memory.shared->full[step], Keep::last_out,
+           step * gemm_step, place.r, place.j, place.i);
 }
 
 // Asks for the same into the L2 cache, as prefetch_pairs(). For all blocks, of which most begin later, that measured 2
@@ -164,10 +167,10 @@ __global__ __launch_bounds__(Tile::threads) void single_kernel(const __grid_cons
   if (threadIdx.x == 32) prefetch_map(task.x), prefetch_map(task.weight), prefetch_map(task.y);
   if (threadIdx.x == 64 && static_cast<int>(blockIdx.x) < task.ahead)
     prefetch_single<Tile, ROWS_CONTIGUOUS>(task, place);
-  begin_single(task, memory);
+  begin_single(task, memory, Tile::blocks * gemm_box + Tile::weight_bytes);
   BiasFetch<Tile::columns> fetch;
   fetch.read(task, place.r, place.i, place.j);  // ahead of X, which takes a thread longer to ask for than this to come
-  if (threadIdx.x == 0) fetch_single<Tile, ROWS_CONTIGUOUS>(task, memory, place);
+  fetch_single<Tile, ROWS_CONTIGUOUS>(task, memory, place);
   __syncwarp();
   fetch.write(task, memory.shared->bias, 1);
   float sums[Tile::blocks][Tile::columns / 2];

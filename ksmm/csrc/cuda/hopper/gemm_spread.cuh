@@ -34,14 +34,11 @@ __global__ __launch_bounds__(Tile::threads) void spread_kernel(const __grid_cons
   const SingleMemory<Tile> memory(task, unaligned);
   const SinglePlace<Tile> place(task, static_cast<int>(blockIdx.x));
   if (threadIdx.x == 32) prefetch_map(task.x), prefetch_map(task.y);
-  begin_single(task, memory);
+  begin_single(task, memory, Tile::blocks * gemm_box);
   BiasFetch<Tile::columns> fetch;
   fetch.read(task, place.r, place.i, place.j);
   if (threadIdx.x == 0)
-    for (int step = 0; step < task.k_steps; ++step) {
-      memory.shared->full[step].arrive_expecting(Tile::blocks * gemm_box);
-      fetch_x<Tile, false>(task, memory, place, step);
-    }
+    for (int step = 0; step < task.k_steps; ++step) fetch_x<Tile, false>(task, memory, place, step);
   __syncwarp();
   spread_weight<Tile, D, Tile::threads, 16, 1>(task, place.r, place.i, threadIdx.x, memory.weight);
   fetch.put(task, memory.shared->bias);

@@ -92,6 +92,12 @@ struct ShiftedOperands {
     odd.set_shift((shift + (row + 1) * turn) & 7, ((shift + turn) & 1) != 0);
   }
 
+  // What it has is computed where this is called, and nowhere else.
+  __device__ void fence() {
+    fence_register(even.offset), fence_register(even.between), fence_register(odd.offset), fence_register(odd.between);
+    fence_register(eight_rows);
+  }
+
   __device__ void build(uint32_t (&operand)[4], uint32_t x, int step) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {

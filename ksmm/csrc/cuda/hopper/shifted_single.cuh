@@ -3,6 +3,10 @@
 // All of X and W that a tile needs is asked for at once, as in gemm_single.cuh; each warp asks for its classes of rows
 // (shifted_tile.cuh). From there on X goes through registers as in shifted_kernel.cuh. Sums leave through shared
 // memory, so that a warp writes words of a row of Y side by side, wherever it begins.
+//
+// Few of its instructions are executed twice, and what is executed once takes as long as it takes to fetch it: so
+// loops are rolled, and all that is known before X is is computed while the kernel waits for those before it
+// (docs/designs.md, "Few columns").
 #pragma once
 
 #include "shifted_kernel.cuh"
@@ -39,26 +43,43 @@ struct ShiftedSingleShared {
   uint16_t bias[Tile::warpgroups][Tile::columns];
 };
 
-// A thread of each warp: some of the classes of rows of all of X, and the first one W.
+// Boxes of X that a thread of each warp asks for: those of every few classes of rows.
+template <class Tile>
+struct ShiftedBoxes {
+  static constexpr int warps = Tile::threads / 32, most = (8 + warps - 1) / warps;
+  int count, column[most], row[most], offset[most];  // offset in a stage
+
+  __device__ ShiftedBoxes(const ShiftedTask& task, const ShiftedPlace& place, int warp) {
+    const ShiftedRows& rows = task.rows_of_x;
+    count = 0;
+#pragma unroll
+    for (int at = 0; at < most; ++at) {
+      const int q = warp + at * warps, start = q * task.groups_j + place.j;
+      column[at] = rows.column(start) / 8 * 8 + place.n - moved(q, rows.class_bits);
+      row[at] = start >> rows.period_bits;
+      offset[at] = q * (gemm_step >> rows.class_bits) * Tile::pitch(rows.class_bits);
+      count += q < 1 << rows.class_bits ? 1 : 0;
+    }
+  }
+};
+
+// A thread of each warp: its boxes of all of X, and that of the last warp W.
 template <class Tile>
 __device__ void fetch_shifted_single(const ShiftedTask& task, ShiftedSingleShared<Tile>& shared, unsigned char* stages,
-                                     const ShiftedPlace& place, int warp) {
-  const ShiftedRows& rows = task.rows_of_x;
-  const int classes = 1 << rows.class_bits, pitch = Tile::pitch(rows.class_bits), box = gemm_step >> rows.class_bits;
-  const int bytes = Tile::stage_bytes(rows.class_bits);
-  for (int step = 0; step < task.k_steps; ++step) {
-    unsigned char* stage = stages + step * bytes;
+                                     const ShiftedPlace& place, const ShiftedBoxes<Tile>& boxes, int warp) {
+  const int class_bits = task.rows_of_x.class_bits, bytes = Tile::stage_bytes(class_bits);
+  unsigned char* stage = stages;
+#pragma unroll 1
+  for (int step = 0; step < task.k_steps; ++step, stage += bytes) {
     Barrier& full = shared.full[step];
-    if (warp == 0) {
-      full.arrive_expecting(bytes);
-      load(stage + gemm_step * pitch, task.weight, full, Keep::last_out, step * gemm_step, place.r, place.j, place.i);
-    }
-    for (int q = warp; q < classes; q += Tile::threads / 32) {
-      const int start = q * task.groups_j + place.j;
-      load(stage + q * box * pitch, task.x, full, Keep::normal,
-           rows.column(start) / 8 * 8 + place.n - moved(q, rows.class_bits), step * gemm_step >> rows.class_bits,
-           start >> rows.period_bits, place.i);
-    }
+    if (warp == boxes.warps - 1)
+      load(stage + bytes - Tile::weight_bytes, task.weight, full, Keep::last_out, step * gemm_step, place.r, place.j,
+           place.i);
+#pragma unroll
+    for (int at = 0; at < boxes.most; ++at)
+      if (at < boxes.count)
+        load(stage + boxes.offset[at], task.x, full, Keep::normal, boxes.column[at], step * gemm_step >> class_bits,
+             boxes.row[at], place.i);
   }
 }
 
@@ -86,33 +107,26 @@ struct ShiftedHalf {
 
 // Half a stage is multiplied while the operands of the next half are built. Beyond c both X and W are zero.
 template <class T, class Tile>
-__device__ void multiply_shifted_single(const ShiftedTask& task, ShiftedSingleShared<Tile>& shared,
-                                        const unsigned char* stages, const ShiftedPlace& place,
+__device__ void multiply_shifted_single(ShiftedSingleShared<Tile>& shared, const ShiftedOperands<Tile>& operands,
+                                        uint32_t x, uint32_t weight, int bytes, int k_steps,
                                         float (&sums)[Tile::columns / 2]) {
-  const ShiftedRows& rows = task.rows_of_x;
-  const int bytes = Tile::stage_bytes(rows.class_bits), warpgroup = warpgroup_of_block();
-  const int to_weight = bytes - Tile::weight_bytes + warpgroup * Tile::columns * 128;
-  ShiftedOperands<Tile> operands(rows.class_bits, threadIdx.x % 128);
-  operands.set_shifts(place.shift(task, rows, 0), static_cast<int>(task.groups_j * rows.stride & 7), threadIdx.x);
-  start_sums<T, Tile::columns>(sums, task.bias == nullptr ? nullptr : shared.bias[warpgroup]);
-  uint32_t x = shared_address(stages);
   ShiftedHalf<Tile> first, second;
-  shared.full[0].wait(0);
+  Barrier* full = shared.full;
+  full->wait(0);
   first.build(operands, x, 0);
-  int step = 0;
 #pragma unroll 1
-  do {  // once at least: a loop that may be left out makes the compiler serialise the products
-    const uint32_t weight = x + to_weight;
+  while (true) {
     first.template begin<T>(sums, weight, 0);
     second.build(operands, x, 1);
     first.finish();
     second.template begin<T>(sums, weight, 1);
-    const int next = min(step + 1, task.k_steps - 1);  // the last stage is built twice
-    shared.full[next].wait(0);
-    x = shared_address(stages + next * bytes);
+    if (--k_steps == 0) break;
+    x += bytes, weight += bytes;
+    (++full)->wait(0);
     first.build(operands, x, 0);
     second.finish();
-  } while (++step < task.k_steps);
+  }
+  wait_for_products<0>();
   fence_sums<Tile::columns>(sums);
 }
 
@@ -128,50 +142,76 @@ __device__ void put_shifted_single(unsigned char* y, const float (&sums)[Tile::c
   }
 }
 
-// What a lane writes of a row of Y: numbers first and first + 1, of which those below 0 and beyond the row are left
-// out. Where the row begins between two words, so do the lanes, and the first of them has the last number, too.
-__host__ __device__ inline int first_of_lane(int lane, int piece, bool between) {
-  return piece == 0 || (between && lane == 0) ? 2 * (lane + 32 * piece) - static_cast<int>(between) : gemm_rows;
-}
+// What a lane writes of the rows of Y that its warp has, which all begin at a word or all between two: a pair of
+// neighbours by a word, or the first number of a row or the last one alone; and where 64 n begin between words, the
+// first lane the last number, too.
+struct ShiftedLane {
+  int from;     // where the word that its pair ends in is in shared memory, in bytes,
+  int before;   // how far before it the word that the pair begins in,
+  int between;  // and how many bits the pair begins behind its first word
+  int alone;    // how far to shift a pair for a number that is written alone
+  int n;        // of the first number that it writes
+  bool whole, single, last;
 
-// Numbers n and n + 1 of a row in shared memory, where they are.
-__device__ inline uint32_t pair_of(const unsigned char* row, int n) {
-  const auto number = [&](int at) { return reinterpret_cast<const uint16_t*>(row)[min(max(at, 0), gemm_rows - 1)]; };
-  return number(n) | static_cast<uint32_t>(number(n + 1)) << 16;
-}
-
-__device__ inline void write_pair(uint16_t* row, int n, int count, uint32_t pair) {
-  if (n >= 0 && n + 1 < count) {
-    *reinterpret_cast<uint32_t*>(row + n) = pair;
-  } else {
-    if (n >= 0 && n < count) row[n] = static_cast<uint16_t>(pair);
-    if (n + 1 == 0 && count > 0) row[0] = static_cast<uint16_t>(pair >> 16);
+  __host__ __device__ ShiftedLane(int lane, bool odd, int count) {
+    const int first = 2 * lane - static_cast<int>(odd);
+    from = 4 * lane, before = odd && lane > 0 ? 4 : 0, between = odd ? 16 : 0;
+    alone = first < 0 ? 16 : 0, n = first < 0 ? 0 : first;
+    whole = first >= 0 && first + 1 < count, single = first < 0 || first + 1 == count;
+    last = first < 0 && count == gemm_rows;
   }
-}
+};
 
-// Each warp writes every fourth row of Y that its warpgroup has: all are read before the first is written.
+// The warps of a warpgroup's Y write its rows in turns, and read several before they write them.
 template <class Tile>
-__device__ void write_shifted_single(const ShiftedTask& task, const ShiftedPlace& place, const unsigned char* y) {
-  constexpr int rows = Tile::columns / Tile::warps;
-  const int warp = threadIdx.x / 32 % Tile::warps, lane = threadIdx.x % 32;
-  const int count = static_cast<int>(min(static_cast<int64_t>(Tile::rows), task.batch - place.n));
-  const int64_t step = static_cast<int64_t>(task.groups_j) * task.rows_of_y.stride;  // from r to r + 1
-  uint16_t* const first = place.row(task, task.rows_of_y, place.r + warp) + place.n;
-  const auto row_of = [&](int at) { return first + at * Tile::warps * step; };
-  const auto between = [&](int at) { return reinterpret_cast<uintptr_t>(row_of(at)) % 4 != 0; };
-  uint32_t pairs[rows];
-#pragma unroll
-  for (int at = 0; at < rows; ++at)
-    pairs[at] = pair_of(y + (at * Tile::warps + warp) * Tile::y_pitch, first_of_lane(lane, 0, between(at)));
-#pragma unroll
-  for (int at = 0; at < rows; ++at) {
-    if (place.r + at * Tile::warps + warp >= task.b) break;
-    write_pair(row_of(at), first_of_lane(lane, 0, between(at)), count, pairs[at]);
-    const int last = first_of_lane(lane, 1, between(at));
-    if (last < count)
-      row_of(at)[last] = static_cast<uint16_t>(pair_of(y + (at * Tile::warps + warp) * Tile::y_pitch, last));
+struct ShiftedWriter {
+  static constexpr int rows = Tile::columns / Tile::warps, at_once = rows < 4 ? rows : 4;
+  static_assert(Tile::warps % 2 == 0, "all rows of a warp begin at a word, or all between two");
+  ShiftedLane lane;
+  uint16_t* to;
+  int64_t step;  // from row to row of a warp
+  int left;      // rows that there are
+
+  __device__ ShiftedWriter(const ShiftedTask& task, const ShiftedPlace& place) : lane(0, false, 0) {
+    const int warp = threadIdx.x / 32 % Tile::warps;
+    uint16_t* const row = place.row(task, task.rows_of_y, place.r + warp) + place.n;
+    const auto count = static_cast<int>(min(static_cast<int64_t>(Tile::rows), task.batch - place.n));
+    lane = ShiftedLane(threadIdx.x % 32, reinterpret_cast<uintptr_t>(row) % 4 != 0, count);
+    to = row + lane.n, left = task.b - place.r - warp;
+    step = static_cast<int64_t>(task.groups_j) * task.rows_of_y.stride * Tile::warps;
   }
-}
+
+  // What it has is computed where this is called, and nowhere else.
+  __device__ void fence() {
+    asm volatile(""
+                 : "+l"(to), "+l"(step), "+r"(left), "+r"(lane.from), "+r"(lane.before), "+r"(lane.between),
+                   "+r"(lane.alone)::"memory");
+  }
+
+  __device__ void write(const unsigned char* y) {
+    const unsigned char* from = y + threadIdx.x / 32 % Tile::warps * Tile::y_pitch + lane.from;
+#pragma unroll 1
+    for (int at = 0; at < rows; at += at_once) {
+      uint32_t pairs[at_once];
+      uint16_t last[at_once];
+#pragma unroll
+      for (int row = 0; row < at_once; ++row) {
+        const unsigned char* const word = from + row * Tile::warps * Tile::y_pitch;
+        pairs[row] = __funnelshift_r(*reinterpret_cast<const uint32_t*>(word - lane.before),
+                                     *reinterpret_cast<const uint32_t*>(word), lane.between);
+        if (lane.last) last[row] = *reinterpret_cast<const uint16_t*>(word + 2 * gemm_rows - 2);
+      }
+#pragma unroll
+      for (int row = 0; row < at_once; ++row, left -= Tile::warps, to += step) {
+        if (left <= 0) return;
+        if (lane.whole) *reinterpret_cast<uint32_t*>(to) = pairs[row];
+        if (lane.single) *to = static_cast<uint16_t>(pairs[row] >> lane.alone);
+        if (lane.last) to[gemm_rows - 1] = last[row];
+      }
+      from += at_once * Tile::warps * Tile::y_pitch;
+    }
+  }
+};
 
 template <class T, class Tile>
 __global__ __launch_bounds__(Tile::threads) void shifted_single_kernel(const __grid_constant__ ShiftedTask task) {
@@ -180,24 +220,35 @@ __global__ __launch_bounds__(Tile::threads) void shifted_single_kernel(const __g
   __shared__ ShiftedSingleShared<Tile> shared;
   unsigned char* const stages = unaligned + (1024 - shared_address(unaligned) % 1024) % 1024;
   ShiftedPlace place(task, static_cast<int>(blockIdx.x), Tile::block_columns, Tile::step);
+  const ShiftedRows& rows = task.rows_of_x;
+  const int bytes = Tile::stage_bytes(rows.class_bits), warpgroup = warpgroup_of_block();
+  const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
   if (threadIdx.x < task.k_steps) shared.full[threadIdx.x].init(1), publish_barriers();
   if (threadIdx.x == 32) prefetch_map(task.x), prefetch_map(task.weight);
+  const ShiftedBoxes<Tile> boxes(task, place, warp);
+  ShiftedOperands<Tile> operands(rows.class_bits, threadIdx.x % 128);
+  operands.set_shifts(place.shift(task, rows, 0), static_cast<int>(task.groups_j * rows.stride & 7), threadIdx.x);
+  ShiftedPlace own = place;  // of the warpgroup
+  own.r += warpgroup * Tile::columns;
+  ShiftedWriter<Tile> writer(task, own);
+  operands.fence(), writer.fence();
   __syncthreads();
+  if (threadIdx.x < task.k_steps) shared.full[threadIdx.x].arrive_expecting(bytes);
   wait_for_kernels_before();
-  const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0), warpgroup = warpgroup_of_block();
-  BiasFetch<Tile::columns> fetch;
-  fetch.read(task, place.r + warpgroup * Tile::columns, place.i, place.j);
-  if (threadIdx.x % 32 == 0) fetch_shifted_single(task, shared, stages, place, warp);
+  if (threadIdx.x % 32 == 0) fetch_shifted_single(task, shared, stages, place, boxes, warp);
   __syncwarp();
-  place.r += warpgroup * Tile::columns;
+  BiasFetch<Tile::columns> fetch;
+  fetch.read(task, own.r, own.i, own.j);
   fetch.write(task, shared.bias[warpgroup], 1 + warpgroup);
   float sums[Tile::columns / 2];
-  multiply_shifted_single<T>(task, shared, stages, place, sums);
+  start_sums<T, Tile::columns>(sums, task.bias == nullptr ? nullptr : shared.bias[warpgroup]);
+  const uint32_t x = shared_address(stages), weight = x + bytes - Tile::weight_bytes + warpgroup * Tile::columns * 128;
+  multiply_shifted_single<T>(shared, operands, x, weight, bytes, task.k_steps, sums);
   __syncthreads();  // all have read X and W
   unsigned char* const y = stages + warpgroup * Tile::columns * Tile::y_pitch;
   put_shifted_single<T, Tile>(y, sums);
   synchronize(1 + warpgroup, 128);
-  write_shifted_single<Tile>(task, place, y);
+  writer.write(y);
 #endif
 }
 
