@@ -51,8 +51,8 @@ inline double seconds_of_pairs(const GemmView& view, GemmTile tile, const Machin
 }
 
 // Of blocks that have one tile each, where the L2 cache keeps all: what a block takes, some of it again for each other
-// block of a multiprocessor and most of it for each round of them, and the L2 cache. Within 7 % of 960 times of 17
-// patterns, 80 to 8,192 rows and six tiles on an H200 in the mean.
+// block of a multiprocessor and most of it for each round of them, and the L2 cache. Within 7 % of 931 times of 17
+// patterns, 80 to 8,192 rows and six tiles on an H200 in the mean; 25,088 rows of 1,256,40,1 take twice as long.
 template <class Tile>
 double seconds_of_small_single(double tiles, double k_steps, double blocks, const Machine& machine) {
   const double block = 5.2e-9 * Tile::columns * Tile::blocks + (0.104e-6 + 0.029e-6 * Tile::blocks) * k_steps;
@@ -78,7 +78,8 @@ double seconds_of_single(const GemmView& view, const Machine& machine) {
   const double of_shared = std::floor(machine.shared_limit / (Tile::shared_bytes(gemm_steps(view)) + 1024.0));
   const double of_registers = std::floor(65536.0 / (Tile::threads * (Tile::blocks * Tile::columns / 2 + 44)));
   const double blocks = std::max(1.0, std::min(of_shared, of_registers));  // of a multiprocessor
-  if (view.spread == 1 && reads + writes < 16e6) return seconds_of_small_single<Tile>(tiles, k_steps, blocks, machine);
+  if (view.spread == 1 && view.rows <= 8192 && reads + writes < 16e6)
+    return seconds_of_small_single<Tile>(tiles, k_steps, blocks, machine);
   // threads make the spread W of each tile, D + 3 times eight instructions of a warp for 16 rows and 64 k; by 72 times
   // all then takes 1.4 times as long as that
   const double d = static_cast<double>(view.spread), rounds = view.spread > 1 ? std::ceil(k_steps / d) : 0;
