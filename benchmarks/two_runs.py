@@ -1,6 +1,6 @@
 """Two published runs: what products take in one of the time that they take in the other.
 
-    git worktree add --detach ../before 1294e9e
+    git worktree add --detach ../before 0dd1e66
     python benchmarks/two_runs.py ../before/measurements/nvidia-h200 measurements/nvidia-h200
     python benchmarks/two_runs.py ../before/measurements/nvidia-h200 measurements/nvidia-h200 --by dtype b c \\
         --where "implementation == 'kernel' and layout == 'batch_last' and configuration != configuration_before"
