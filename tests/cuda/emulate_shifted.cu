@@ -169,6 +169,24 @@ bool is_wrong(Tile, std::mt19937& random) {
   return false;
 }
 
+// The boxes of a block of one tile, warp by warp: each class of rows once, where x_is_wrong() follows it.
+template <class Tile>
+bool boxes_are_wrong(const ShiftedTask& task, const ShiftedPlace& place) {
+  const ShiftedRows& rows = task.rows_of_x;
+  const int classes = 1 << rows.class_bits, bytes = (gemm_step >> rows.class_bits) * Tile::pitch(rows.class_bits);
+  std::vector<int> asked(static_cast<size_t>(classes));
+  for (int warp = 0; warp < ShiftedBoxes<Tile>::warps; ++warp) {
+    const ShiftedBoxes<Tile> boxes(task, place, warp);
+    for (int at = 0; at < boxes.count; ++at) {
+      const int q = boxes.offset[at] / bytes, start = q * task.groups_j + place.j;
+      ++asked.at(static_cast<size_t>(q));
+      if (boxes.offset[at] % bytes != 0 || boxes.row[at] != start >> rows.period_bits) return true;
+      if (boxes.column[at] != rows.column(start) / 8 * 8 + place.n - moved(q, rows.class_bits)) return true;
+    }
+  }
+  return std::any_of(asked.begin(), asked.end(), [](int times) { return times != 1; });
+}
+
 // Blocks of one tile, whose lanes write Y.
 template <class Tile>
 bool single_is_wrong(std::mt19937& random) {
@@ -180,6 +198,7 @@ bool single_is_wrong(std::mt19937& random) {
   std::vector<int> written(static_cast<size_t>(problem.y_offset) + all);
   for (int tile = 0; tile < task.tiles; ++tile) {
     const ShiftedPlace place(task, tile, Tile::block_columns, Tile::step);
+    if (boxes_are_wrong<Tile>(task, place)) return true;
     if (tile % task.column_tiles == 0 && random() % 4 == 0)
       for (int k = 0; k < task.rows_of_x.features; k += gemm_step)
         if (x_is_wrong<Tile>(problem, task, x, place, k)) return true;
@@ -198,7 +217,7 @@ bool single_is_wrong(std::mt19937& random) {
         };
         if (lane.whole && (write(lane.n, pair) || write(lane.n + 1, pair >> 16))) return true;
         if (lane.single && write(lane.n, (pair & 0xffffffff) >> lane.alone)) return true;
-        if (lane.last) write(gemm_rows - 1, gemm_rows - 1);
+        if (lane.last && write(gemm_rows - 1, word(lane.from + 2 * gemm_rows - 2))) return true;
       }
     }
   }

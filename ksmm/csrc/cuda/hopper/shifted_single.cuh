@@ -50,7 +50,7 @@ struct ShiftedBoxes {
   static constexpr int warps = Tile::threads / 32, most = (8 + warps - 1) / warps;
   int count, column[most], row[most], offset[most];  // offset in a stage
 
-  __device__ ShiftedBoxes(const ShiftedTask& task, const ShiftedPlace& place, int warp) {
+  __host__ __device__ ShiftedBoxes(const ShiftedTask& task, const ShiftedPlace& place, int warp) {
     const ShiftedRows& rows = task.rows_of_x;
     count = 0;
 #pragma unroll
@@ -137,7 +137,7 @@ __global__ __launch_bounds__(Tile::threads) void shifted_single_kernel(const __g
   extern __shared__ unsigned char unaligned[];
   __shared__ ShiftedSingleShared<Tile> shared;
   unsigned char* const stages = unaligned + (1024 - shared_address(unaligned) % 1024) % 1024;
-  ShiftedPlace place(task, static_cast<int>(blockIdx.x), Tile::block_columns, Tile::step);
+  const ShiftedPlace place(task, static_cast<int>(blockIdx.x), Tile::block_columns, Tile::step);
   const ShiftedRows& rows = task.rows_of_x;
   const int bytes = Tile::stage_bytes(rows.class_bits), warpgroup = warpgroup_of_block();
   const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
